@@ -1,0 +1,164 @@
+package budget
+
+import "time"
+
+// Scope is what a limit counts over.
+type Scope string
+
+// The scopes. Gateway, team, key, model and provider limits have one counter
+// each; user, ip and (inside a team or key) model limits one for each value.
+const (
+	Gateway  Scope = "gateway"
+	Team     Scope = "team"
+	Key      Scope = "key"
+	User     Scope = "user"
+	IP       Scope = "ip"
+	Model    Scope = "model"
+	Provider Scope = "provider"
+)
+
+// Unit is what a limit counts.
+type Unit string
+
+// The units. USD is counted in micro-dollars, Concurrency in slots.
+const (
+	Tokens      Unit = "tokens"       // weighted tokens, input and output
+	InputTokens Unit = "input_tokens" // unweighted input
+	Requests    Unit = "requests"
+	USD         Unit = "usd"
+	Concurrency Unit = "concurrency"
+)
+
+// Period is what an amount is granted per. Concurrency has none.
+type Period string
+
+// The periods. Day, Week and Month are calendar periods in a time zone.
+const (
+	Second Period = "second"
+	Minute Period = "minute"
+	Hour   Period = "hour"
+	Day    Period = "day"
+	Week   Period = "week"
+	Month  Period = "month"
+)
+
+// Calendar tells whether p is a calendar period.
+func (p Period) Calendar() bool { return p == Day || p == Week || p == Month }
+
+// Length is the period's fixed length, or 0 for a calendar period and "".
+func (p Period) Length() time.Duration {
+	switch p {
+	case Second:
+		return time.Second
+	case Minute:
+		return time.Minute
+	case Hour:
+		return time.Hour
+	default:
+		return 0
+	}
+}
+
+// Algorithm is how a limit is counted.
+type Algorithm string
+
+// The algorithms.
+const (
+	TokenBucket   Algorithm = "token_bucket"
+	CalendarUsage Algorithm = "calendar"
+	SlidingWindow Algorithm = "sliding_window"
+	SlidingLog    Algorithm = "sliding_log"
+	// Slots counts what is in flight; of Concurrency limits only.
+	Slots Algorithm = "slots"
+	// Pacing smooths calls to a provider: a small bucket that also grants a
+	// cost above its capacity once it is full, and then goes below zero.
+	Pacing Algorithm = "pacing"
+)
+
+// Mode says whether a limit refuses.
+type Mode string
+
+// The modes.
+const (
+	Enforce Mode = "enforce"
+	Shadow  Mode = "shadow" // never refuses; what it would have refused is reported
+)
+
+// StorePolicy is what a limit does while its store cannot be asked.
+type StorePolicy string
+
+// The policies. Local grants this instance's share: amount ÷ live instances.
+const (
+	Local  StorePolicy = "local"
+	Open   StorePolicy = "open"
+	Closed StorePolicy = "closed"
+)
+
+// Limit is one configured limit, complete: the configuration has filled in all
+// defaults and proven the bounds. A Limit is never changed once in use; a
+// reload makes new ones. Amounts are in budget units: weighted tokens, tokens,
+// requests, micro-dollars, slots.
+type Limit struct {
+	// Place is what the limit is written under: "gateway", "team/search",
+	// "key/search-prod", "model/gpt-4o", "provider/openai". With Name, Unit and
+	// Period it is the identity of the limit's counters over reloads.
+	Place string
+	Scope Scope
+	// Owner is the team, key id, model or provider that Place names; empty for
+	// the gateway.
+	Owner string
+	Name  string
+	Unit  Unit
+
+	Amount int64 // per Period; slots for Concurrency. 1 to 2^53-1
+	Period Period
+	// Burst is the capacity of a bucket; Amount for the other algorithms.
+	Burst int64
+	// Bank is k of statement T5: the refill stops while level + open ≥ k·Burst.
+	Bank int64
+	// MaxDebt is how far below zero a counter may go; 0 with UnboundedDebt.
+	MaxDebt       int64
+	UnboundedDebt bool
+	StartEmpty    bool // a new counter has nothing, instead of all
+
+	Algorithm Algorithm
+	// Location and ResetDay place calendar periods. ResetDay is 1 (Monday) to 7
+	// for weeks, 1 to 31 for months (a shorter month resets on its last day).
+	Location *time.Location
+	ResetDay int
+
+	Mode Mode
+	// Candidate is another Amount watched in shadow; 0: none.
+	Candidate int64
+
+	WhenStoreDown StorePolicy
+	// Wait says that a request over the limit is held up to MaxWait.
+	Wait    bool
+	MaxWait time.Duration
+
+	// Tag groups counters that must share a slot of a Redis Cluster: the team's
+	// name for team, key, user and ip counters within a team; otherwise Place.
+	Tag string
+	// Version orders configurations: a store keeps the newest that it has seen
+	// for a counter. Unix milliseconds of the configuration's last change.
+	Version int64
+}
+
+// By is the limit's name on the wire (X-LLMGW-Limited-By): scope, owner and
+// name, such as "team/search/tpm", "gateway/all-tpm" or "user/user-tpm".
+func (l *Limit) By() string {
+	switch l.Scope {
+	case Gateway, User, IP:
+		return string(l.Scope) + "/" + l.Name
+	default:
+		return string(l.Scope) + "/" + l.Owner + "/" + l.Name
+	}
+}
+
+// Capacity is the most that one request can ever take.
+func (l *Limit) Capacity() int64 {
+	if l.Algorithm == TokenBucket {
+		return l.Burst
+	}
+	return l.Amount
+}

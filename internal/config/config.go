@@ -1,0 +1,176 @@
+// Package config turns a file into a Config: strict, with every default filled
+// in and every error told at once, each with its place. It starts nothing and
+// keeps nothing.
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/tokens"
+)
+
+// Config is a whole configuration, checked and complete.
+type Config struct {
+	Server      Server
+	Store       Store
+	Enforcement Enforcement
+	Telemetry   Telemetry
+	Providers   []Provider
+	Models      []Model
+	Limits      []*budget.Limit // of the whole gateway
+	Passthrough []Passthrough
+	Teams       []Team
+
+	// Version is when the configuration last changed, unix milliseconds.
+	Version int64
+}
+
+// Enforcement is the main switch.
+type Enforcement string
+
+// The enforcement modes.
+const (
+	Enforce Enforcement = "enforce"
+	Shadow  Enforcement = "shadow"
+	Off     Enforcement = "off"
+)
+
+// Server says how clients and operators reach the gateway.
+type Server struct {
+	Listen         string
+	AdminListen    string
+	AdminToken     string
+	MaxBodyBytes   int64
+	TrustedProxies []netip.Prefix
+	DrainDelay     time.Duration
+	ShutdownGrace  time.Duration
+	OnClientGone   ClientGone
+	Drain          Drain
+	MaxWaiting     int
+
+	ExposeUpstreamLimits bool
+	TLS                  TLS
+}
+
+// ClientGone is what happens to a call whose client leaves.
+type ClientGone string
+
+// The ways to end a call whose client left.
+const (
+	Cancel         ClientGone = "cancel"
+	DrainAnswer    ClientGone = "drain"
+	ChargeEstimate ClientGone = "charge_estimate"
+)
+
+// Drain bounds reading on after the client left.
+type Drain struct {
+	MaxTime  time.Duration
+	MaxBytes int64
+}
+
+// TLS names a certificate; both empty: plain HTTP (with h2c).
+type TLS struct{ CertFile, KeyFile string }
+
+// Store says where counters live.
+type Store struct {
+	Kind         string // memory or redis
+	Heartbeat    time.Duration
+	ReclaimAfter time.Duration
+	CrashCharge  budget.CrashCharge
+	Redis        Redis
+}
+
+// Redis says how Redis is reached.
+type Redis struct {
+	Addrs      []string
+	MasterName string
+	Username   string
+	Password   string
+	DB         int
+	TLS        bool
+	Prefix     string
+	Timeout    time.Duration
+}
+
+// Telemetry says where traces and metrics go beside /metrics.
+type Telemetry struct {
+	OTLPEndpoint   string
+	MaxLabelValues int
+}
+
+// Provider is one account at one model provider.
+type Provider struct {
+	Name          string
+	Dialect       string
+	Flavor        string
+	BaseURL       string
+	APIVersion    string
+	APIKeys       []string
+	Region        string
+	Limits        ProviderLimits
+	MaxWait       time.Duration
+	RetryAttempts int
+	Timeouts      Timeouts
+	InjectUsage   string // auto, on or off
+	FailuresCount bool
+}
+
+// ProviderLimits are a provider's own limits. 0: none of that kind.
+type ProviderLimits struct {
+	RequestsPerMinute int64
+	TokensPerMinute   int64
+	Concurrency       int64
+	Window            time.Duration // the shortest interval the provider judges by
+	PerKey            bool
+}
+
+// Timeouts bound the phases of one upstream call.
+type Timeouts struct{ Connect, FirstByte, Idle time.Duration }
+
+// Model is a name that clients ask for.
+type Model struct {
+	Name             string // "*": any other
+	Targets          []Target
+	Encoding         string // empty: by the model's name
+	DefaultMaxOutput tokens.Count
+	MaxOutput        tokens.Count // 0: unbounded
+	ReserveOutput    string       // max or learned
+	CapOutput        bool
+	Weights          tokens.Rates
+	Prices           *tokens.Rates // micro-dollars a token; nil: none given
+	Limits           []*budget.Limit
+}
+
+// Target is a provider's model that serves a Model.
+type Target struct {
+	Provider string
+	Model    string // empty under "*": the name that was asked for
+	Weight   int
+}
+
+// Passthrough is a path that is relayed for a flat charge.
+type Passthrough struct {
+	Path     string
+	Methods  []string
+	Provider string
+	Requests int64
+	Tokens   tokens.Count
+}
+
+// Team is a team with its keys and limits.
+type Team struct {
+	Name   string
+	Models []string // nil: all
+	Weight int
+	Limits []*budget.Limit
+	Keys   []Key
+}
+
+// Key is a client's key, known by its hash.
+type Key struct {
+	ID     string
+	SHA256 [32]byte
+	Limits []*budget.Limit
+}
