@@ -201,3 +201,28 @@ type Store interface {
 	// Close frees the store's resources. The counters stay.
 	Close() error
 }
+
+// Enqueuer is a Store that can take settlements without being waited for.
+type Enqueuer interface {
+	// Enqueue takes s's place in the order of the store's calls and returns at
+	// once: a Reserve that this process begins later is decided after s. done is
+	// called once, from another goroutine, with what came of it.
+	Enqueue(s Settlement, done func(Settled, error))
+}
+
+// Limiter is what a gateway asks: a Store behind a deadline and each limit's
+// policy for when the store is away. failover has the one implementation.
+// Neither method returns an error: there is always a verdict.
+//
+//	Reserve blocks for at most the store's timeout.
+//	Settle, Report and Correct never block; an unknown id is ignored.
+type Limiter interface {
+	// Reserve fills in the request's Epoch and deadline and decides it.
+	Reserve(ctx context.Context, r Request) Verdict
+	// Settle ends the granted reservation id: used is what was used of each line.
+	Settle(id string, used []int64)
+	// Report notes what the open reservation id has used so far.
+	Report(id string, used []int64)
+	// Correct lowers or pauses a counter.
+	Correct(c Correction)
+}
