@@ -22,11 +22,12 @@ type Unit string
 
 // The units. USD is counted in micro-dollars, Concurrency in slots.
 const (
-	Tokens      Unit = "tokens"       // weighted tokens, input and output
-	InputTokens Unit = "input_tokens" // unweighted input
-	Requests    Unit = "requests"
-	USD         Unit = "usd"
-	Concurrency Unit = "concurrency"
+	Tokens       Unit = "tokens"        // weighted tokens, input and output
+	InputTokens  Unit = "input_tokens"  // unweighted input
+	OutputTokens Unit = "output_tokens" // unweighted output
+	Requests     Unit = "requests"
+	USD          Unit = "usd"
+	Concurrency  Unit = "concurrency"
 )
 
 // Period is what an amount is granted per. Concurrency has none.
