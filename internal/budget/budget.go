@@ -111,7 +111,9 @@ type Settlement struct {
 	// are. What was taken is read from the store's record, not from here.
 	Lines []Line
 	// Used is what was used of each line, in order. Slots are freed whatever
-	// their number says.
+	// their number says. With neither Lines nor Used the record is ended as a
+	// reclaim would end it, by its CrashCharge: for a reservation that its own
+	// gateway no longer knows (anti-entropy).
 	Used []int64
 }
 
