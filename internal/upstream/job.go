@@ -1,0 +1,35 @@
+package upstream
+
+import (
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/tokens"
+)
+
+// NoMaxWait leaves a job's waiting to the providers' configuration.
+const NoMaxWait time.Duration = -1
+
+// Job is one call to make.
+type Job struct {
+	// RequestID is unique; the provider's reservations are named after it.
+	RequestID string
+	Call      *dialect.Call
+	Dialect   dialect.Dialect
+	// Targets are those that speak Dialect. At least one.
+	Targets []Target
+	// Input and Output are the estimate: what the model will read, and the most
+	// that it will produce.
+	Input, Output tokens.Count
+	// Team and Weight place the job in the queue. A weight below 1 counts as 1.
+	Team   string
+	Weight int
+	// MaxWait bounds all waiting of the job, beside each provider's own bound.
+	// NoMaxWait: no further bound; 0: it must go at once.
+	MaxWait time.Duration
+	// Counter counts output for answers without usage. Not nil.
+	Counter dialect.Counter
+	// CapOutput is written into the request as its bound on output if it set
+	// none. 0: nothing is written.
+	CapOutput tokens.Count
+}
