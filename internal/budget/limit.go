@@ -116,6 +116,7 @@ type Limit struct {
 	// Burst is the capacity of a bucket; Amount for the other algorithms.
 	Burst int64
 	// Bank is k of statement T5: the refill stops while level + open ≥ k·Burst.
+	// 0: no such cap. Of TokenBucket only.
 	Bank int64
 	// MaxDebt is how far below zero a counter may go; 0 with UnboundedDebt.
 	MaxDebt       int64
@@ -156,9 +157,10 @@ func (l *Limit) By() string {
 	}
 }
 
-// Capacity is the most that one request can ever take.
+// Capacity is what a counter of l can rise to: the most that one request can
+// ever take, but for Pacing, which also grants more.
 func (l *Limit) Capacity() int64 {
-	if l.Algorithm == TokenBucket {
+	if l.Algorithm == TokenBucket || l.Algorithm == Pacing {
 		return l.Burst
 	}
 	return l.Amount
