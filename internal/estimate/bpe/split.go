@@ -1,0 +1,233 @@
+package bpe
+
+// A splitter returns the end of the piece that starts at s[i], i < len(s). It
+// looks at nothing before i, and each does by hand what the regular expression
+// of its encoding does.
+type splitter uint8
+
+const (
+	splitGPT2 splitter = iota + 1
+	splitCL100K
+	splitO200K
+)
+
+func (p splitter) next(s []byte, i int) int {
+	switch p {
+	case splitO200K:
+		return nextO200K(s, i)
+	case splitCL100K:
+		return nextCL100K(s, i)
+	default:
+		return nextGPT2(s, i)
+	}
+}
+
+// nextO200K: a word with its case and one character before it, up to three
+// digits, symbols with what ends a line, or blanks.
+func nextO200K(s []byte, i int) int {
+	c, w := classAt(s, i)
+	switch {
+	case c&letters != 0:
+		end, _ := word(s, i)
+		return end
+	case c == number:
+		return digits(s, i)
+	case c == newline:
+		return spaces(s, i)
+	}
+	p := i + w
+	if p < len(s) {
+		end, cased := word(s, p)
+		if c == mark && (end == p || !cased) {
+			return contraction(s, p) // the mark is a word without a prefix
+		}
+		if end > p {
+			return end
+		}
+	} else if c == mark {
+		return p
+	}
+	if end := symbolRun(s, i, c, p); end > 0 {
+		for end < len(s) && (s[end] == '\n' || s[end] == '\r' || s[end] == '/') {
+			end++
+		}
+		return end
+	}
+	return spaces(s, i)
+}
+
+// word returns the end of the longest word that starts at s[i]: upper letters,
+// then lower ones, then a contraction. Caseless letters and marks are both. It
+// returns i if there is none; cased is false if all of it is upper.
+func word(s []byte, i int) (end int, cased bool) {
+	j, both := i, -1
+	for j < len(s) {
+		c, w := classAt(s, j)
+		if c&(upper|caseless|mark) == 0 {
+			if c == lower {
+				return contraction(s, run(s, j, lower|caseless|mark)), true
+			}
+			break
+		}
+		j += w
+		if c != upper {
+			both = j
+		}
+	}
+	if both >= 0 {
+		return contraction(s, both), true
+	}
+	if j == i {
+		return i, false
+	}
+	return contraction(s, j), false
+}
+
+// nextCL100K: a contraction, letters and one character before them, up to
+// three digits, symbols with what ends a line, or blanks.
+func nextCL100K(s []byte, i int) int {
+	c, w := classAt(s, i)
+	switch {
+	case c&letters != 0:
+		return run(s, i+w, letters)
+	case c == number:
+		return digits(s, i)
+	case c == newline:
+		return spaces(s, i)
+	}
+	if end := contraction(s, i); end > i {
+		return end
+	}
+	p := i + w
+	if end := run(s, p, letters); end > p {
+		return end
+	}
+	if end := symbolRun(s, i, c, p); end > 0 {
+		for end < len(s) && (s[end] == '\n' || s[end] == '\r') {
+			end++
+		}
+		return end
+	}
+	return spaces(s, i)
+}
+
+// nextGPT2 serves p50k and r50k: a contraction in lower case, letters, digits
+// or symbols with one blank before them, or blanks.
+func nextGPT2(s []byte, i int) int {
+	if s[i] == '\'' && i+1 < len(s) && (s[i+1] >= 'a' && s[i+1] <= 'z') {
+		if end := contraction(s, i); end > i && (end == i+2 || s[end-1] >= 'a') {
+			return end
+		}
+	}
+	p := i
+	if s[i] == ' ' && i+1 < len(s) {
+		p++
+	}
+	c, w := classAt(s, p)
+	switch {
+	case c&letters != 0:
+		return run(s, p+w, letters)
+	case c == number:
+		return run(s, p+w, number)
+	case c&symbols != 0:
+		return run(s, p+w, symbols)
+	}
+	return gpt2Spaces(s, i)
+}
+
+// contraction returns the end of an English contraction ('s 't 're 've 'm 'll
+// 'd, in any case, the long s included) at s[i], or i.
+func contraction(s []byte, i int) int {
+	if i+1 >= len(s) || s[i] != '\'' {
+		return i
+	}
+	switch s[i+1] | 0x20 {
+	case 's', 't', 'm', 'd':
+		return i + 2
+	case 'r', 'v':
+		if i+2 < len(s) && s[i+2]|0x20 == 'e' {
+			return i + 3
+		}
+	case 'l':
+		if i+2 < len(s) && s[i+2]|0x20 == 'l' {
+			return i + 3
+		}
+	case 0xc5 | 0x20:
+		if i+2 < len(s) && s[i+1] == 0xc5 && s[i+2] == 0xbf {
+			return i + 3
+		}
+	}
+	return i
+}
+
+// digits returns the end of at most three numeric characters from s[i] on.
+func digits(s []byte, i int) int {
+	for range 3 {
+		if i >= len(s) {
+			break
+		}
+		c, w := classAt(s, i)
+		if c != number {
+			break
+		}
+		i += w
+	}
+	return i
+}
+
+// symbolRun returns the end of the run of symbols at s[i], a character of
+// class c that ends at p, or at p if s[i] is a blank. 0: there is none.
+func symbolRun(s []byte, i int, c class, p int) int {
+	if c&symbols != 0 {
+		return run(s, p, symbols)
+	}
+	if s[i] != ' ' {
+		return 0
+	}
+	if end := run(s, p, symbols); end > p {
+		return end
+	}
+	return 0
+}
+
+// spaces returns the end of the piece of white space at s[i]: up to the last
+// line end of the run; else the run, but for its last character when something
+// follows that it belongs to.
+func spaces(s []byte, i int) int {
+	j, last, lineEnd := i, i, 0
+	for j < len(s) {
+		c, w := classAt(s, j)
+		if c&blanks == 0 {
+			break
+		}
+		last = j
+		j += w
+		if c == newline {
+			lineEnd = j
+		}
+	}
+	if lineEnd > 0 {
+		return lineEnd
+	}
+	if j == len(s) || last == i {
+		return j
+	}
+	return last
+}
+
+// gpt2Spaces is spaces without the rule of line ends.
+func gpt2Spaces(s []byte, i int) int {
+	j, last := i, i
+	for j < len(s) {
+		c, w := classAt(s, j)
+		if c&blanks == 0 {
+			break
+		}
+		last = j
+		j += w
+	}
+	if j == len(s) || last == i {
+		return j
+	}
+	return last
+}
