@@ -1,0 +1,130 @@
+// Command llmgw is a token-budget gateway for language models. main.go picks
+// the subcommand; each has a file of its own. The exit codes are 0 for fine, 1
+// for a problem with what was asked, and 2 for wrong usage.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitProblem = 1
+	exitUsage   = 2
+)
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// command is one subcommand. run returns the exit code.
+type command struct {
+	name, args, does string
+	run              func(args []string, io streams) int
+}
+
+func commands() []command {
+	return []command{
+		{"serve", "[--config FILE] [--listen A] [--admin-listen A]", "run the gateway; without --config on the embedded default", serve},
+		{"check", "FILE", "validate a configuration and show the effective limits of every key", check},
+		{"key", "new --team T [--id I]", "make a key for a team", key},
+		{"estimate", "[--model M] [--path P] [--json] [FILE]", "estimate the tokens of a request body", estimateBody},
+		{"provider", "[--listen A] [--rpm N] [--tpm N] [--window 1s] …", "run the simulated provider", provider},
+		{"version", "", "show version, commit and Go version", version},
+	}
+}
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+
+func run(args []string, io streams) int {
+	if len(args) == 0 {
+		usage(io.err)
+		return exitUsage
+	}
+	switch args[0] {
+	case "-h", "-help", "--help", "help":
+		usage(io.out)
+		return exitOK
+	case "-version", "--version":
+		return version(nil, io)
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			return c.run(args[1:], io)
+		}
+	}
+	fmt.Fprintf(io.err, "llmgw: there is no command %q\n\n", args[0])
+	usage(io.err)
+	return exitUsage
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "llmgw is a token-budget gateway for language models.\n\nusage: llmgw COMMAND [flags]\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  llmgw %s %s\n        %s\n", c.name, c.args, c.does)
+	}
+	fmt.Fprint(w, "\nEach command has --help. Exit codes: 0 fine, 1 a problem with what was asked, 2 wrong usage.\n")
+}
+
+// flags is the flag set of a subcommand, with its usage.
+func flags(name string, io streams) *flag.FlagSet {
+	f := flag.NewFlagSet("llmgw "+name, flag.ContinueOnError)
+	f.SetOutput(io.err)
+	f.Usage = func() {
+		for _, c := range commands() {
+			if c.name == name {
+				fmt.Fprintf(f.Output(), "usage: llmgw %s %s\n\n%s\n", c.name, c.args, c.does)
+			}
+		}
+		fmt.Fprintln(f.Output())
+		f.PrintDefaults()
+	}
+	return f
+}
+
+// parsed reads args into f and checks how many arguments are left. stop says
+// that the command ends with code: help was asked for, or usage was wrong.
+func parsed(f *flag.FlagSet, args []string, least, most int, io streams) (code int, stop bool) {
+	if asksHelp(args) {
+		f.SetOutput(io.out)
+		f.Usage()
+		return exitOK, true
+	}
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return exitOK, true
+		}
+		return exitUsage, true
+	}
+	if f.NArg() < least || f.NArg() > most {
+		fmt.Fprintf(io.err, "%s: wrong number of arguments\n", f.Name())
+		f.Usage()
+		return exitUsage, true
+	}
+	return exitOK, false
+}
+
+func asksHelp(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "-h", "-help", "--help":
+			return true
+		case "--":
+			return false
+		}
+	}
+	return false
+}
+
+// problem reports err and returns the exit code for it.
+func problem(io streams, err error) int {
+	fmt.Fprintln(io.err, err)
+	return exitProblem
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"llmgw/internal/app"
+	"llmgw/internal/telemetry"
+)
+
+// serve runs the gateway until SIGTERM or SIGINT, and ends it in order.
+func serve(args []string, io streams) int {
+	f := flags("serve", io)
+	o := app.Options{Build: build(), Stdout: io.out}
+	f.StringVar(&o.ConfigFile, "config", "", "the configuration; without it the embedded default")
+	f.StringVar(&o.Listen, "listen", "", "overrides server.listen")
+	f.StringVar(&o.AdminListen, "admin-listen", "", "overrides server.admin_listen")
+	level := f.String("log-level", "info", "debug, info, warn or error")
+	if code, stop := parsed(f, args, 0, 0, io); stop {
+		return code
+	}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(*level)); err != nil {
+		fmt.Fprintf(io.err, "llmgw serve: --log-level: %v\n", err)
+		return exitUsage
+	}
+	o.Logger = telemetry.NewLogger(io.err, l)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	o.Reload = hangup
+	a, err := app.New(ctx, o)
+	if err != nil {
+		return problem(io, err)
+	}
+	if err := a.Run(ctx); err != nil {
+		o.Logger.Error("ended with a problem", "error", err.Error())
+		return exitProblem
+	}
+	return exitOK
+}

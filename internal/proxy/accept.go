@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"llmgw/internal/fault"
+)
+
+// bodyIdle is how long a client may send nothing in the middle of its body.
+const bodyIdle = 30 * time.Second
+
+// readBody reads a request's body to its end, decoded from its
+// Content-Encoding. It returns RequestTooLarge without reading a body that says
+// or turns out to be larger than limit bytes, sent or decoded.
+//
+// The buffer belongs to this request alone and is never reused: the transport
+// may still read from it after the provider has answered.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := readAll(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	if encoding == "" || encoding == "identity" {
+		return body, nil
+	}
+	decoded, err := decode(encoding, body, limit)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Del("Content-Encoding")
+	return decoded, nil
+}
+
+func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	conn := http.NewResponseController(w)
+	size := r.ContentLength + 1 // one more byte, to see the end
+	if size <= 0 {
+		size = 4 << 10
+	}
+	body := make([]byte, 0, size)
+	for {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has one
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if int64(len(body)) > limit {
+			return nil, tooLarge(limit)
+		}
+		if errors.Is(err, io.EOF) {
+			_ = conn.SetReadDeadline(time.Time{}) // as above
+			return body, nil
+		}
+		if err != nil {
+			return nil, &fault.Error{Code: fault.InvalidRequest, Message: "The request's body did not arrive whole.", NoRetry: true, Err: err}
+		}
+	}
+}
+
+func tooLarge(limit int64) error {
+	return &fault.Error{
+		Code: fault.RequestTooLarge, NoRetry: true,
+		Message: fmt.Sprintf("The request's body is larger than the %d bytes that are allowed here.", limit),
+	}
+}
+
+// decode undoes a Content-Encoding; the result is at most limit bytes.
+func decode(encoding string, body []byte, limit int64) ([]byte, error) {
+	var r io.Reader
+	var err error
+	switch encoding {
+	case "gzip", "x-gzip":
+		r, err = gzip.NewReader(bytes.NewReader(body))
+	case "deflate":
+		r, err = zlib.NewReader(bytes.NewReader(body))
+	case "br":
+		r = brotli.NewReader(bytes.NewReader(body))
+	case "zstd":
+		var z *zstd.Decoder
+		z, err = zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+		if err == nil {
+			defer z.Close()
+			r = z
+		}
+	default:
+		return nil, fault.Invalid("Content-Encoding", fmt.Sprintf("The content encoding %q is not understood; use gzip, deflate, br, zstd or none.", encoding))
+	}
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(r, limit+1))
+	}
+	if err != nil {
+		e := fault.Invalid("Content-Encoding", fmt.Sprintf("The request's body is not valid %s.", encoding))
+		e.Err = err
+		return nil, e
+	}
+	if int64(len(body)) > limit {
+		return nil, tooLarge(limit)
+	}
+	return body, nil
+}

@@ -1,0 +1,144 @@
+// Package proxy is the data plane: the path of a request from accept to record,
+// as serve.go lists it. It decides nothing by itself: who may call is tenant's,
+// what a call costs estimate's, whether it may spend budget's, where it goes
+// upstream's, how it reads and speaks dialect's.
+//
+//	gateway.go    what the data plane is made of, and what a reload replaces
+//	routes.go     gin's routes, 404 and 405, listings of models
+//	serve.go      the path
+//	accept.go     the body
+//	plan.go       model, estimate, lines
+//	reserve.go    the verdict, waiting.go its waiting, refuse.go its refusal
+//	stream.go     the answer, byte for byte
+//	settle.go     how a call can end and what it is then charged
+//	record.go     what is told of it afterwards
+//	render.go     the one map from faults to answers, headers.go the limits' headers
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
+	"llmgw/internal/ledger"
+	"llmgw/internal/telemetry"
+	"llmgw/internal/tenant"
+	"llmgw/internal/upstream"
+)
+
+// Enforcement is the main switch of all limits.
+type Enforcement string
+
+// The enforcement modes. In Shadow nothing is refused and what would have been
+// is counted; with Off no limit is asked.
+const (
+	Enforce Enforcement = "enforce"
+	Shadow  Enforcement = "shadow"
+	Off     Enforcement = "off"
+)
+
+// Parts are what a Gateway is made of. All are needed.
+type Parts struct {
+	Dialects  []dialect.Dialect
+	Limiter   budget.Limiter
+	Upstream  *upstream.Client
+	Estimator *estimate.Estimator
+	Blocks    *tenant.Blocks
+	Ledger    *ledger.Ledger
+	Metrics   *telemetry.Metrics
+	Tracing   *telemetry.Tracing
+	Logger    *slog.Logger
+	// StoreUp tells whether the limits' store can be reached.
+	StoreUp func() bool
+}
+
+// Rules are what a reload replaces, as one whole. They are never changed.
+type Rules struct {
+	Directory    *tenant.Directory
+	Proxies      tenant.Proxies
+	Models       map[string]*Model // by name; "*" for any other
+	Limits       []*budget.Limit   // of the whole gateway
+	MaxBodyBytes int64
+	MaxWaiting   int // requests held by limits that let them wait
+	OnClientGone ClientGone
+	DrainTime    time.Duration // bounds of ClientGone Drain
+	DrainBytes   int64
+	CrashCharge  budget.CrashCharge
+	Exposure     Exposure
+}
+
+// ClientGone is what happens to a call whose client leaves after the answer has
+// begun.
+type ClientGone string
+
+// The ways to end it.
+const (
+	Cancel         ClientGone = "cancel"          // charge what was produced
+	Drain          ClientGone = "drain"           // read on within bounds, charge what the provider says
+	ChargeEstimate ClientGone = "charge_estimate" // charge the whole reservation
+)
+
+// Gateway serves calls. Its methods are safe for concurrent use.
+type Gateway struct {
+	Parts
+	rules       atomic.Pointer[Rules]
+	enforcement atomic.Value // Enforcement
+	waiting     *waitroom
+	herd        *herd
+	byPath      map[string]dialect.Dialect // first segment of an API's paths, for refusals
+	inflight    atomic.Int64
+}
+
+// New returns a Gateway that follows rules until the next Replace.
+func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
+	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd()}
+	g.Replace(rules)
+	g.SetEnforcement(mode)
+	return g
+}
+
+// Replace puts new rules in force for the requests that begin from now on.
+func (g *Gateway) Replace(rules *Rules) { g.rules.Store(rules) }
+
+// Rules returns those in force.
+func (g *Gateway) Rules() *Rules { return g.rules.Load() }
+
+// Enforcement returns the mode in force.
+func (g *Gateway) Enforcement() Enforcement { return g.enforcement.Load().(Enforcement) }
+
+// SetEnforcement changes the mode for the requests that begin from now on.
+func (g *Gateway) SetEnforcement(m Enforcement) { g.enforcement.Store(m) }
+
+// Inflight is the number of calls being served.
+func (g *Gateway) Inflight() int { return int(g.inflight.Load()) }
+
+// sendContext is the context of the call to the provider. It ends with the
+// client unless the rules drain answers; then the client's leaving ends it only
+// while no answer has come, and after that a bound of time.
+func sendContext(client context.Context, rules *Rules) (ctx context.Context, answered func(), cancel context.CancelFunc) {
+	if rules.OnClientGone != Drain {
+		ctx, cancel = context.WithCancel(client)
+		return ctx, func() {}, cancel
+	}
+	ctx, cancelSend := context.WithCancel(context.WithoutCancel(client))
+	var came atomic.Bool
+	var timer atomic.Pointer[time.Timer]
+	stop := context.AfterFunc(client, func() {
+		if !came.Load() {
+			cancelSend()
+			return
+		}
+		timer.Store(time.AfterFunc(rules.DrainTime, cancelSend))
+	})
+	return ctx, func() { came.Store(true) }, func() {
+		stop()
+		if t := timer.Load(); t != nil {
+			t.Stop()
+		}
+		cancelSend()
+	}
+}

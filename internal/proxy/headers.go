@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// units are those that clients are told of, in the order of the headers.
+var units = [...]budget.Unit{budget.Requests, budget.Tokens, budget.InputTokens, budget.OutputTokens, budget.USD, budget.Concurrency}
+
+// tightest is for each of units the enforced line that has the least left, or -1.
+type tightest [len(units)]int
+
+// tightestOf picks the line of each unit whose Remaining is smallest.
+func tightestOf(lines []budget.Line, states []budget.LineState) tightest {
+	var t tightest
+	for u := range units {
+		t[u] = -1
+		for i, l := range lines {
+			if l.Limit.Unit != units[u] || l.Limit.Mode == budget.Shadow || i >= len(states) {
+				continue
+			}
+			if t[u] < 0 || states[i].Remaining < states[t[u]].Remaining {
+				t[u] = i
+			}
+		}
+	}
+	return t
+}
+
+// writeLimits tells the client how its tightest limits stand: the fields of the
+// dialect, and those of the IETF draft (draft-ietf-httpapi-ratelimit-headers-11).
+func writeLimits(h http.Header, apiDialect string, lines []budget.Line, v budget.Verdict) {
+	if len(lines) == 0 || len(v.Lines) == 0 {
+		return
+	}
+	t := tightestOf(lines, v.Lines)
+	for u, i := range t {
+		if i < 0 {
+			continue
+		}
+		switch {
+		case apiDialect == "anthropic":
+			anthropicLimit(h, units[u], lines[i].Limit, v.Lines[i], v.At)
+		case units[u] == budget.Requests || units[u] == budget.Tokens:
+			openAILimit(h, units[u], lines[i].Limit, v.Lines[i])
+		}
+	}
+	draftLimits(h, lines, v, t)
+}
+
+func openAILimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.LineState) {
+	unit := string(u)
+	h["X-Ratelimit-Limit-"+title(unit)] = []string{strconv.FormatInt(l.Amount, 10)}
+	h["X-Ratelimit-Remaining-"+title(unit)] = []string{strconv.FormatInt(max(s.Remaining, 0), 10)}
+	h["X-Ratelimit-Reset-"+title(unit)] = []string{roundUp(s.Reset, time.Millisecond).String()}
+}
+
+func anthropicLimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.LineState, at time.Time) {
+	var prefix string
+	switch u {
+	case budget.Requests:
+		prefix = "Anthropic-Ratelimit-Requests"
+	case budget.Tokens:
+		prefix = "Anthropic-Ratelimit-Tokens"
+	case budget.InputTokens:
+		prefix = "Anthropic-Ratelimit-Input-Tokens"
+	case budget.OutputTokens:
+		prefix = "Anthropic-Ratelimit-Output-Tokens"
+	default:
+		return
+	}
+	h[prefix+"-Limit"] = []string{strconv.FormatInt(l.Amount, 10)}
+	h[prefix+"-Remaining"] = []string{strconv.FormatInt(max(s.Remaining, 0), 10)}
+	h[prefix+"-Reset"] = []string{at.Add(roundUp(s.Reset, time.Second)).UTC().Format(time.RFC3339)}
+}
+
+// draftLimits writes RateLimit-Policy and RateLimit: a list with one item for
+// each unit. The draft knows no unit of tokens; ours have a vendor's prefix.
+func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightest) {
+	var policy, state strings.Builder
+	for u, i := range t {
+		if i < 0 {
+			continue
+		}
+		l, s := lines[i].Limit, v.Lines[i]
+		if policy.Len() > 0 {
+			policy.WriteString(", ")
+			state.WriteString(", ")
+		}
+		fmt.Fprintf(&policy, `"%s";q=%d`, l.Name, whole(units[u], l.Amount))
+		if w := window(l, v.At); w > 0 {
+			fmt.Fprintf(&policy, ";w=%d", int64(w/time.Second))
+		}
+		fmt.Fprintf(&policy, `;qu="%s"`, quotaUnit(units[u]))
+		fmt.Fprintf(&state, `"%s";r=%d;t=%d`, l.Name, whole(units[u], max(s.Remaining, 0)), int64(roundUp(resetOf(v, i), time.Second)/time.Second))
+	}
+	if policy.Len() == 0 {
+		return
+	}
+	h["Ratelimit-Policy"] = []string{policy.String()}
+	h["Ratelimit"] = []string{state.String()}
+}
+
+// resetOf is the draft's effective window: the wait of the line that refuses,
+// else the time to full.
+func resetOf(v budget.Verdict, i int) time.Duration {
+	if v.Outcome != budget.Granted && i == v.Binding && v.Wait > 0 {
+		return v.Wait
+	}
+	return v.Lines[i].Reset
+}
+
+func quotaUnit(u budget.Unit) string {
+	switch u {
+	case budget.Requests:
+		return "requests"
+	case budget.Concurrency:
+		return "concurrent-requests"
+	default:
+		return "llmgw-" + strings.ReplaceAll(string(u), "_", "-")
+	}
+}
+
+// whole is n in whole units: dollars rounded down.
+func whole(u budget.Unit, n int64) int64 {
+	if u == budget.USD {
+		return n / 1_000_000
+	}
+	return n
+}
+
+// window is the length of the limit's period; of a calendar period that which
+// at falls into, approximated where only its end is known.
+func window(l *budget.Limit, at time.Time) time.Duration {
+	if d := l.Period.Length(); d > 0 {
+		return d
+	}
+	if !l.Period.Calendar() {
+		return 0
+	}
+	start, end := budget.PeriodBounds(l, at)
+	return end.Sub(start)
+}
+
+func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }
+
+// title is unit in the canonical form of a header.
+func title(unit string) string { return strings.ToUpper(unit[:1]) + unit[1:] }
+
+// copyAnswerHeader copies the provider's headers that concern the client: all
+// but hop-by-hop ones, cookies of the shared account, and the account's limits,
+// which are shown under another name if expose is set.
+func copyAnswerHeader(to, from http.Header, expose Exposure) {
+	drop := connectionTokens(from)
+	for name, values := range from {
+		switch {
+		case hopByHop[name] || drop[name] || name == "Set-Cookie":
+		case accountLimit(name):
+			if expose == ExposeLimits {
+				to["X-Upstream-"+name] = values
+			}
+		default:
+			to[name] = values
+		}
+	}
+}
+
+// Exposure says whether the provider's limits are shown to clients.
+type Exposure int
+
+// The exposures.
+const (
+	HideLimits Exposure = iota
+	ExposeLimits
+)
+
+// hopByHop are the headers that end with one connection (RFC 9110, 7.6.1).
+var hopByHop = map[string]bool{
+	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true,
+	"Proxy-Authorization": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+func connectionTokens(h http.Header) map[string]bool {
+	values := h["Connection"]
+	if len(values) == 0 {
+		return nil
+	}
+	drop := map[string]bool{}
+	for _, v := range values {
+		for _, token := range strings.Split(v, ",") {
+			drop[http.CanonicalHeaderKey(strings.TrimSpace(token))] = true
+		}
+	}
+	return drop
+}
+
+// accountLimit tells whether a provider's header describes the limits of the
+// account that all clients share.
+func accountLimit(name string) bool {
+	return strings.HasPrefix(name, "X-Ratelimit") || strings.HasPrefix(name, "Ratelimit") ||
+		strings.HasPrefix(name, "Anthropic-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Priority-") || strings.HasPrefix(name, "Anthropic-Fast-")
+}

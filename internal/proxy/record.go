@@ -1,0 +1,230 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+	"llmgw/internal/ledger"
+	"llmgw/internal/telemetry"
+	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
+)
+
+const requestIDHeader = "X-Llmgw-Request-Id"
+
+// record is what is told of one call when it has ended: to the metrics, the
+// trace, the usage log and the ledger. Its parts are filled in as the call goes
+// on; nothing is decided by it.
+type record struct {
+	id     string
+	route  route
+	client context.Context
+	span   *telemetry.Span
+	began  time.Time
+
+	caller    caller
+	plan      *plan
+	held      reservation
+	ending    ending
+	status    int
+	code      fault.Code
+	limitedBy string // the limit that refused
+
+	target   upstream.Target
+	attempts int
+	queued   time.Duration // waiting for the provider's turn
+	asked    time.Time     // when the call was given to upstream
+	sent     time.Time     // when the last try was sent
+	first    time.Time     // the answer's first byte
+	last     time.Time     // the answer's last byte
+	answer   dialect.Report
+}
+
+// begin starts the record of a call and gives it its id.
+func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, rt route) *record {
+	g.inflight.Add(1)
+	g.Metrics.Inflight(1)
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // never fails
+	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), began: time.Now(), ending: refunded(invalid)}
+	_, rec.span = g.Tracing.Start(r.Context(), r.Header, r.Method, rt.endpoint.Pattern)
+	h := w.Header()
+	h[requestIDHeader] = []string{rec.id}
+	h["X-Request-Id"] = []string{rec.id}
+	return rec
+}
+
+// planned tells the client what was estimated.
+func (rec *record) planned(w http.ResponseWriter, p *plan) {
+	rec.plan = p
+	w.Header()["X-Llmgw-Estimated-Tokens"] = []string{p.estimated()}
+	asked := telemetry.Asked{
+		Operation: string(p.call.Endpoint.Operation), Model: p.call.Model, Choices: p.call.Choices,
+		Team: p.caller.team.Name, KeyID: p.caller.key.ID, RequestID: rec.id,
+	}
+	if p.call.HasMaxOutput {
+		asked.MaxTokens = p.call.MaxOutput
+	}
+	if p.call.Stream {
+		asked.Stream = telemetry.Streamed
+	}
+	rec.span.Ask(asked)
+}
+
+// upstreamSpan begins the trace's span of the call to the provider, as part of
+// which the provider sees it.
+func (rec *record) upstreamSpan(ctx context.Context, p *plan) (context.Context, *telemetry.Span) {
+	to := p.targets[0]
+	return rec.span.Upstream(ctx, telemetry.Asked{Operation: string(p.call.Endpoint.Operation), Model: p.call.Model}, telemetry.Destination{
+		Provider: to.Provider.Name, Dialect: to.Provider.Dialect, Flavor: to.Provider.Flavor, Model: to.Model, BaseURL: to.Provider.BaseURL, Attempt: 1,
+	}, p.call.Header)
+}
+
+// reserved tells the client how its limits stand after the verdict.
+func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation, storeUp bool) {
+	rec.held = held
+	writeLimits(w.Header(), p.dialect.Name(), p.lines, held.verdict)
+	if held.verdict.Degraded || !storeUp {
+		w.Header()["X-Llmgw-Degraded"] = []string{"true"}
+	}
+}
+
+// refused notes that the call is answered with e.
+func (rec *record) refused(e *fault.Error) {
+	rec.status, rec.code = statusOf(e), e.Code
+	if e.Limit != nil {
+		rec.limitedBy = e.Limit.By
+	}
+	if rec.ending.outcome != invalid {
+		return // it was settled already, by what went wrong
+	}
+	switch e.Code {
+	case fault.InvalidRequest, fault.RequestTooLarge, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey:
+		rec.ending = refunded(invalid)
+	case fault.Internal:
+		rec.ending = refunded(internalError)
+	default:
+		rec.ending = refunded(refused)
+	}
+}
+
+// ok notes that the call was answered by the gateway itself.
+func (rec *record) ok() { rec.status, rec.ending = http.StatusOK, refunded(completed) }
+
+// answered notes which provider answered, and when.
+func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
+	rec.target, rec.attempts, rec.queued = resp.Target, resp.Attempts, resp.QueueWait
+	rec.sent, rec.first, rec.last, rec.status = resp.Sent, resp.HeaderAt, resp.HeaderAt, resp.Status
+	name := resp.Target.Model
+	if name == "" {
+		name = rec.plan.call.Model
+	}
+	w.Header()["X-Llmgw-Upstream"] = []string{resp.Target.Provider.Name + "/" + name}
+}
+
+// clientGone tells whether the client has left.
+func (rec *record) clientGone() bool { return rec.client.Err() != nil }
+
+// record tells of a call that has ended. It never blocks.
+func (g *Gateway) record(rec *record) {
+	g.inflight.Add(-1)
+	g.Metrics.Inflight(-1)
+	now := time.Now()
+	team, model := rec.caller.teamName(), "other"
+	if rec.plan != nil {
+		model = rec.plan.label()
+	}
+	timing := telemetry.Timing{Total: now.Sub(rec.began), Overhead: rec.overhead(now)}
+	if !rec.first.IsZero() {
+		timing.FirstToken = rec.first.Sub(rec.began)
+	}
+	g.Metrics.RequestDone(telemetry.RequestLabels{
+		Team: team, Model: model, Endpoint: rec.route.endpoint.Pattern, Status: rec.status, Outcome: string(rec.ending.outcome),
+	}, timing)
+	g.recordTokens(rec, team, model)
+	rec.span.End(telemetry.Answered{
+		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.ending.usage,
+		Outcome: string(rec.ending.outcome), ErrorType: rec.errorType(),
+	})
+	g.Ledger.Record(rec.entry(team, model, now))
+}
+
+// recordTokens counts what was reserved, used and given back.
+func (g *Gateway) recordTokens(rec *record, team, model string) {
+	if rec.held.id == "" {
+		if rec.ending.usage != (tokens.Usage{}) { // enforcement is off
+			g.Metrics.Tokens(team, model, rec.ending.usage)
+		}
+		return
+	}
+	reserved, used := rec.plan.reserved().Total(), rec.ending.usage.Total()
+	g.Metrics.Reserved(team, model, reserved)
+	if used < reserved {
+		g.Metrics.Refunded(team, model, reserved-used)
+	}
+	if used > reserved {
+		g.Metrics.Overrun(team, model, used-reserved)
+	}
+	g.Metrics.Tokens(team, model, rec.ending.usage)
+	if rec.ending.estimated {
+		g.Metrics.SettlementEstimated(team, model)
+	}
+}
+
+// overhead is the time that was the gateway's own: all but waiting for limits,
+// for the provider's turn, and for the provider.
+func (rec *record) overhead(now time.Time) time.Duration {
+	total := now.Sub(rec.began) - rec.held.waited
+	if rec.asked.IsZero() {
+		return total
+	}
+	if rec.sent.IsZero() { // nothing was answered: what came after asking was not ours
+		return rec.asked.Sub(rec.began) - rec.held.waited
+	}
+	provider := rec.last.Sub(rec.sent)
+	if rec.attempts > 1 || rec.queued > 0 {
+		provider = rec.last.Sub(rec.asked)
+	}
+	return max(0, total-provider)
+}
+
+func (rec *record) errorType() string {
+	if rec.code != "" {
+		return string(rec.code)
+	}
+	if rec.ending.outcome != completed {
+		return string(rec.ending.outcome)
+	}
+	return ""
+}
+
+func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
+	e := ledger.Entry{
+		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.route.endpoint.Pattern,
+		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code),
+		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
+		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
+	}
+	if rec.caller.key != nil {
+		e.KeyID = rec.caller.key.ID
+	}
+	if p := rec.plan; p != nil {
+		e.Model = p.call.Model
+		e.Reserved = p.reserved().Total()
+		if p.model.Prices != nil {
+			e.MicroUSD = int64(p.model.Prices.Cost(rec.ending.usage))
+		}
+	}
+	if rec.target.Provider != nil {
+		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.target.Model
+	}
+	if !rec.first.IsZero() {
+		e.FirstToken = rec.first.Sub(rec.began)
+	}
+	return e
+}

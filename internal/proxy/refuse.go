@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/fault"
+)
+
+// longestHint is the longest wait that clients are told to sleep through:
+// official clients sleep for whatever Retry-After says.
+const longestHint = 60 * time.Second
+
+// refusal turns a verdict that is not Granted into what the client is told.
+func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
+	line, state := p.lines[v.Binding], v.Lines[v.Binding]
+	l := line.Limit
+	e := &fault.Error{
+		Code: codeOf(v.Outcome),
+		Limit: &fault.Limit{
+			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: l.Amount, Per: string(l.Period),
+			Remaining: max(state.Remaining, 0), Requested: line.Amount, By: l.By(),
+		},
+	}
+	switch v.Outcome {
+	case budget.NeverFits:
+		e.Limit.Amount = l.Capacity()
+		e.NoRetry = true
+	case budget.NoSlot, budget.HeldBack, budget.Unavailable:
+		e.Wait = jitter(250*time.Millisecond, 750*time.Millisecond)
+	default:
+		e.Wait = max(v.Wait, time.Millisecond)
+		if e.Wait <= longestHint {
+			e.Wait = g.herd.spread(l, line, e.Wait)
+		}
+		e.NoRetry = e.Wait > longestHint
+		if v.Outcome == budget.Spent && !e.NoRetry {
+			e.Code = fault.RateLimitExceeded
+		}
+	}
+	e.Message = explain(l, e, v.Outcome)
+	return e
+}
+
+func codeOf(o budget.Outcome) fault.Code {
+	switch o {
+	case budget.NeverFits:
+		return fault.ExceedsLimit
+	case budget.NoSlot:
+		return fault.ConcurrencyExceeded
+	case budget.HeldBack:
+		return fault.Held
+	case budget.Spent:
+		return fault.InsufficientQuota
+	case budget.Unavailable:
+		return fault.LimiterUnavailable
+	default:
+		return fault.RateLimitExceeded
+	}
+}
+
+// explain says in one or two sentences which limit refused, what it had, and
+// when to come back.
+func explain(l *budget.Limit, e *fault.Error, o budget.Outcome) string {
+	who := subject(l)
+	limit := quantity(l.Unit, l.Amount) + per(l.Period)
+	switch o {
+	case budget.NeverFits:
+		return fmt.Sprintf("This request needs %s, more than %s can ever have: %s. Make it smaller (a shorter prompt, or a lower maximum of output).",
+			quantity(l.Unit, e.Limit.Requested), who, quantity(l.Unit, l.Capacity()))
+	case budget.NoSlot:
+		return fmt.Sprintf("%s has all of its %s in flight. Try again when one has ended.", capital(who), quantity(l.Unit, l.Amount))
+	case budget.HeldBack:
+		return fmt.Sprintf("%s has %s, and open requests hold too much of it: this request needs %s. Try again when some have ended.",
+			capital(who), limit, number(l.Unit, e.Limit.Requested))
+	case budget.Unavailable:
+		return fmt.Sprintf("The limit of %s cannot be checked at the moment. Try again shortly.", who)
+	default:
+		return fmt.Sprintf("%s is at its limit of %s: this request needs %s, %s are left. Try again in %s.",
+			capital(who), limit, number(l.Unit, e.Limit.Requested), number(l.Unit, e.Limit.Remaining), readable(e.Wait))
+	}
+}
+
+func subject(l *budget.Limit) string {
+	switch l.Scope {
+	case budget.Gateway:
+		return "the gateway"
+	case budget.User:
+		return "this user"
+	case budget.IP:
+		return "this address"
+	case budget.Model:
+		if l.Place != "model/"+l.Owner {
+			return fmt.Sprintf("this model within %s", strings.Replace(l.Place, "/", " ", 1))
+		}
+		return fmt.Sprintf("model %q", l.Owner)
+	default:
+		return fmt.Sprintf("%s %q", l.Scope, l.Owner)
+	}
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func per(p budget.Period) string {
+	if p == "" {
+		return ""
+	}
+	return " per " + string(p)
+}
+
+// quantity is an amount with its unit: "100,000 tokens", "$500.00".
+func quantity(u budget.Unit, n int64) string {
+	switch u {
+	case budget.USD:
+		return number(u, n)
+	case budget.Concurrency:
+		return number(u, n) + " concurrent requests"
+	default:
+		return number(u, n) + " " + strings.ReplaceAll(string(u), "_", " ")
+	}
+}
+
+// number writes an amount with thousands separated; dollars with cents, or with
+// all six decimals where cents would hide something.
+func number(u budget.Unit, n int64) string {
+	if u != budget.USD {
+		return grouped(n)
+	}
+	cents := fmt.Sprintf(".%02d", n%1_000_000/10_000)
+	if n%10_000 != 0 {
+		cents = fmt.Sprintf(".%06d", n%1_000_000)
+	}
+	return "$" + grouped(n/1_000_000) + cents
+}
+
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// readable rounds a wait up to a tenth of a second, or to seconds when it is long.
+func readable(d time.Duration) string {
+	if d > longestHint {
+		return (d + time.Second - 1).Truncate(time.Second).String()
+	}
+	tenths := (d + 100*time.Millisecond - 1) / (100 * time.Millisecond)
+	return fmt.Sprintf("%d.%d s", tenths/10, tenths%10)
+}
+
+// jitter is a random duration from low to high.
+func jitter(low, high time.Duration) time.Duration { return low + rand.N(high-low) }

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+)
+
+// statusOf is the one map from a fault to an HTTP status.
+func statusOf(e *fault.Error) int {
+	if e.Status != 0 {
+		return e.Status
+	}
+	switch e.Code {
+	case fault.InvalidAPIKey:
+		return http.StatusUnauthorized
+	case fault.Blocked, fault.ModelNotAllowed:
+		return http.StatusForbidden
+	case fault.ModelNotFound, fault.NotFound:
+		return http.StatusNotFound
+	case fault.MethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case fault.RequestTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case fault.InvalidRequest, fault.ExceedsLimit:
+		return http.StatusBadRequest
+	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
+		return http.StatusTooManyRequests
+	case fault.UpstreamCapacity, fault.LimiterUnavailable:
+		return http.StatusServiceUnavailable
+	case fault.UpstreamError:
+		return http.StatusBadGateway
+	case fault.UpstreamTimeout:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// writeFault answers with e in d's shape.
+func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, requestID string) {
+	doc := d.Refusal(e, requestID)
+	h := w.Header()
+	for name, values := range doc.Header {
+		h[name] = values
+	}
+	h.Set("Content-Type", doc.ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(doc.Body)))
+	h.Set("X-Llmgw-Error-Code", string(e.Code))
+	if e.Limit != nil {
+		h.Set("X-Llmgw-Limited-By", e.Limit.By)
+	}
+	writeRetry(h, e)
+	w.WriteHeader(statusOf(e))
+	_, _ = w.Write(doc.Body) // the client is gone: nobody is left to tell
+}
+
+// writeRetry tells clients when to come back, in the three ways they know. A
+// wait that is too long to sleep through is not told in Retry-After: official
+// clients would sleep all of it.
+func writeRetry(h http.Header, e *fault.Error) {
+	switch {
+	case e.NoRetry:
+		h.Set("X-Should-Retry", "false")
+	case e.Wait > 0:
+		h.Set("Retry-After", strconv.FormatInt(max(1, int64(roundUp(e.Wait, time.Second)/time.Second)), 10))
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64(roundUp(e.Wait, time.Millisecond)/time.Millisecond), 10))
+		h.Set("X-Should-Retry", "true")
+	}
+}

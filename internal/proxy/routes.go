@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+)
+
+// Handler returns the data plane's routes. Paths and methods are judged before
+// any key is looked at; what no route names is 404, so nothing reaches a
+// provider unmetered.
+func (g *Gateway) Handler() http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.ForwardedByClientIP = false
+	e.UseRawPath, e.UnescapePathValues = true, true
+	e.Use(g.recovery)
+	for _, d := range g.Dialects {
+		for _, endpoint := range d.Endpoints() {
+			e.Handle(endpoint.Method, endpoint.Pattern, g.handle(route{d, endpoint}))
+		}
+	}
+	e.GET("/v1/models", g.listModels)
+	e.GET("/v1/models/*model", g.showModel)
+	e.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	e.NoRoute(g.unrouted(fault.NotFound, "There is nothing at this path."))
+	e.NoMethod(g.unrouted(fault.MethodNotAllowed, "This path does not take this method."))
+	return e
+}
+
+// handle serves a route. The gin.Context is pooled and stays here: serve gets
+// values only.
+func (g *Gateway) handle(rt route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		var params map[string]string
+		if len(c.Params) > 0 {
+			params = make(map[string]string, len(c.Params))
+			for _, p := range c.Params {
+				params[p.Key] = p.Value
+			}
+		}
+		g.serve(c.Writer, c.Request, rt, params)
+	}
+}
+
+// recovery turns a panic into a 500, and lets http.ErrAbortHandler through: a
+// broken answer must stay broken. It logs no header and no body.
+func (g *Gateway) recovery(c *gin.Context) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler { //nolint:errorlint // a sentinel, passed as it is
+			panic(v)
+		}
+		g.Logger.Error("panic while serving", "path", c.FullPath(), "panic", v, "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler)
+		}
+		writeFault(c.Writer, g.dialectOf(c.Request.URL.Path), fault.New(fault.Internal, "The gateway failed to handle this request."), c.Writer.Header().Get(requestIDHeader))
+		c.Abort()
+	}()
+	c.Next()
+}
+
+// unrouted refuses what no route takes. It is counted under one endpoint.
+func (g *Gateway) unrouted(code fault.Code, message string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		rt := route{g.dialectOf(c.Request.URL.Path), dialect.Endpoint{Pattern: "other"}}
+		rec := g.begin(c.Writer, c.Request, rt)
+		defer g.record(rec)
+		g.refuse(c.Writer, rec, &fault.Error{Code: code, Message: message, NoRetry: true})
+	}
+}
+
+// dialectOf guesses by the path in which shape to refuse.
+func (g *Gateway) dialectOf(path string) dialect.Dialect {
+	name := "openai"
+	for prefix, d := range map[string]string{
+		"/v1/messages": "anthropic", "/v1beta/": "gemini", "/model/": "bedrock", "/v2/": "cohere", "/api/": "ollama", "/openai/": "azure",
+	} {
+		if strings.HasPrefix(path, prefix) {
+			name = d
+		}
+	}
+	for _, d := range g.Dialects {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return g.Dialects[0]
+}

@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+	"llmgw/internal/telemetry"
+	"llmgw/internal/tenant"
+	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
+)
+
+// route is one endpoint as its dialect serves it.
+type route struct {
+	dialect  dialect.Dialect
+	endpoint dialect.Endpoint
+}
+
+// serve answers one call. It is the path of a request: each step takes what the
+// one before returned, and what was reserved is settled once, at whatever
+// ending.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params map[string]string) {
+	rec := g.begin(w, r, rt)
+	defer g.record(rec)
+	rules := g.rules.Load()
+
+	who, err := g.identify(rules, r)
+	if err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
+	rec.caller = who
+	call, err := parse(w, r, rules, rt, params)
+	if err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
+	if who, err = g.admit(r, who, call); err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
+	p, err := g.plan(rules, who, rt.dialect, call)
+	if err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
+	if p.maxWait, err = maxWaitOf(r.Header); err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
+	rec.planned(w, p)
+	held, err := g.reserve(r.Context(), rules, p, rec.id)
+	rec.reserved(w, p, held, g.StoreUp())
+	if err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
+	s := &settlement{gateway: g, plan: p, held: held, reported: rec.began}
+	defer func() { s.settle(worst); rec.ending = s.ending }()
+	g.forward(w, r, rules, p, s, rec)
+}
+
+// forward sends the call, relays the answer, and settles both the call's limits
+// and the provider's.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
+	ctx, answered, cancel := sendContext(r.Context(), rules)
+	defer cancel()
+	ctx, wasSent := watchSent(ctx)
+	ctx, span := rec.upstreamSpan(ctx, p)
+	defer func() {
+		span.End(telemetry.Answered{Status: rec.status, Model: rec.answer.Model, ID: rec.answer.ID, Usage: s.ending.usage})
+	}()
+
+	rec.asked = time.Now()
+	resp, err := g.Upstream.Do(ctx, p.job(g, rec.id))
+	if err != nil {
+		s.settle(unanswered(p, r.Context(), wasSent(), err))
+		rec.ending = s.ending
+		g.refuse(w, rec, err)
+		return
+	}
+	answered()
+	defer closeAnswer(resp, s)
+	rec.answered(w, resp)
+	g.relay(w, r, rules, s, resp, rec)
+}
+
+// closeAnswer settles the provider's limits by what the call came to, and
+// closes the answer.
+func closeAnswer(resp *upstream.Response, s *settlement) {
+	s.settle(worst)
+	resp.Settle(s.ending.usage)
+	_ = resp.Close() // it was read to its end, or is not wanted any more
+}
+
+// watchSent returns a context that notices when a request was written whole.
+func watchSent(ctx context.Context) (context.Context, func() bool) {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { sent.Store(info.Err == nil) },
+	})
+	return ctx, sent.Load
+}
+
+// unanswered is how a call ends that got no answer.
+func unanswered(p *plan, client context.Context, sent bool, err error) ending {
+	if client.Err() != nil {
+		if sent {
+			return inputOnly(p)
+		}
+		return refunded(clientGone)
+	}
+	switch fault.From(err).Code {
+	case fault.UpstreamTimeout:
+		return refunded(timedOut)
+	case fault.UpstreamCapacity:
+		return refunded(refused)
+	default:
+		return refunded(upstreamError)
+	}
+}
+
+// identify finds who asks, before anything is kept of the request.
+func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
+	secret := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
+	key, known := rules.Directory.Identify(secret)
+	if !known {
+		return caller{}, unknownKey(secret)
+	}
+	who := caller{key: key, team: key.Team}
+	if ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"]); ip != (netip.Addr{}) {
+		who.ip = tenant.Bucket(ip)
+	}
+	return who, nil
+}
+
+func unknownKey(secret string) error {
+	e := fault.New(fault.InvalidAPIKey, "Incorrect API key provided. Ask your platform team for a key of this gateway.")
+	if secret == "" {
+		e.Message = "No API key provided. Send the gateway's key as your client sends its provider's, such as in an Authorization header: Bearer sk-llmgw-…"
+	}
+	e.NoRetry = true
+	return e
+}
+
+// parse reads the body and what the gateway needs of it.
+func parse(w http.ResponseWriter, r *http.Request, rules *Rules, rt route, params map[string]string) (*dialect.Call, error) {
+	body, err := readBody(w, r, rules.MaxBodyBytes)
+	if err != nil {
+		return nil, err
+	}
+	return rt.dialect.Parse(dialect.Request{
+		Endpoint: rt.endpoint, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		Header: dialect.Header(r.Header), Body: body, Params: params,
+	})
+}
+
+// admit completes the caller by its user, and refuses who is blocked.
+func (g *Gateway) admit(r *http.Request, who caller, call *dialect.Call) (caller, error) {
+	who.user = r.Header.Get("X-Llmgw-User")
+	if who.user == "" {
+		who.user = call.User
+	}
+	b, blocked := g.Blocks.Match(tenant.Subject{Key: who.key.ID, Team: who.team.Name, User: who.user, IP: who.ip}, time.Now())
+	if !blocked {
+		return who, nil
+	}
+	message := fmt.Sprintf("This %s is blocked.", b.Scope)
+	if b.Reason != "" {
+		message = fmt.Sprintf("This %s is blocked: %s", b.Scope, b.Reason)
+	}
+	return who, &fault.Error{Code: fault.Blocked, Message: message, NoRetry: true}
+}
+
+// job is what upstream needs to know of p.
+func (p *plan) job(g *Gateway, requestID string) upstream.Job {
+	j := upstream.Job{
+		RequestID: requestID, Call: p.call, Dialect: p.dialect, Targets: p.targets,
+		Input: p.estimate.Input, Output: p.estimate.Output,
+		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: p.maxWait,
+		Counter: g.Estimator.Counter(p.model.Estimate),
+	}
+	if p.model.CapOutput && !p.call.HasMaxOutput {
+		j.CapOutput = p.estimate.Output / max(1, p.call.Choices)
+	}
+	return j
+}
+
+// refuse answers with err in the API's shape, or with nothing if the client has
+// left.
+func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
+	if errors.Is(err, context.Canceled) && rec.clientGone() {
+		rec.status = statusClientClosed
+		rec.ending = refunded(clientGone)
+		return
+	}
+	e := fault.From(err)
+	rec.refused(e)
+	if e.Limit != nil {
+		g.Metrics.Rejection(e.Limit.Scope, e.Limit.Name, string(e.Code), rec.caller.teamName(), "enforce")
+	}
+	if e.Code == fault.RequestTooLarge {
+		w.Header().Set("Connection", "close")
+	}
+	writeFault(w, rec.route.dialect, e, rec.id)
+}
+
+// statusClientClosed is what the log and the metrics say of a call whose client
+// left before there was a status (nginx's number).
+const statusClientClosed = 499
+
+func (c caller) teamName() string {
+	if c.team == nil {
+		return ""
+	}
+	return c.team.Name
+}
+
+// estimated is the X-LLMGW-Estimated-Tokens of a plan.
+func (p *plan) estimated() string {
+	return strconv.FormatInt(int64(tokens.Add(p.estimate.Input, p.estimate.Output)), 10)
+}

@@ -1,0 +1,246 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"llmgw/internal/fault"
+	"llmgw/internal/upstream"
+)
+
+// relayed is one answer on its way to the client.
+type relayed struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	rules   *Rules
+	s       *settlement
+	resp    *upstream.Response
+	rec     *record
+	client  context.Context
+	isEvent bool // server-sent events: flush each piece, and the last must be a terminal event
+	flushes bool
+	gone    bool  // the client can no longer be written to
+	after   int64 // bytes read since it left
+	left    int64 // bytes that the document still lacks, or -1 if unknown
+	tail    [4]byte
+	written time.Time // when the write deadline was last set
+}
+
+// relay passes the answer on as it comes and settles by what the meter saw. A
+// document is settled before its last bytes go out, so that a client's next
+// request finds the balance settled. A broken answer ends as a broken
+// connection: relay then panics with http.ErrAbortHandler.
+func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, rules *Rules, s *settlement, resp *upstream.Response, rec *record) {
+	a := &relayed{
+		w: w, control: http.NewResponseController(w), rules: rules, s: s, resp: resp, rec: rec, client: r.Context(), left: -1,
+		isEvent: strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"),
+	}
+	a.writeHead()
+	a.write(resp.Prefix)
+	err := a.copy()
+	a.finish(err)
+}
+
+// writeHead sends status and headers.
+func (a *relayed) writeHead() {
+	h := a.w.Header()
+	copyAnswerHeader(h, a.resp.Header, a.rules.Exposure)
+	if id := h.Get("Request-Id"); id != "" && a.resp.Header.Get("X-Request-Id") == "" {
+		h["X-Request-Id"] = []string{id}
+	}
+	length := contentLength(a.resp.Header)
+	a.flushes = a.isEvent || length < 0
+	if a.isEvent {
+		h.Del("Content-Length") // the meter may hide usage
+	} else if len(a.resp.Prefix) == 0 {
+		a.left = length
+	}
+	a.w.WriteHeader(a.resp.Status)
+	if a.flushes {
+		a.flush()
+	}
+}
+
+// contentLength is what h says, or -1.
+func contentLength(h http.Header) int64 {
+	n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// The sizes of the buffer that an answer is read into: small while it trickles,
+// so that idle streams cost little.
+const (
+	smallRead = 2 << 10
+	largeRead = 32 << 10
+)
+
+var largeBuffers = sync.Pool{New: func() any { b := make([]byte, largeRead); return &b }}
+
+// copy reads the answer to its end. It returns nil at a clean end of the
+// transfer, and what broke it otherwise.
+func (a *relayed) copy() error {
+	buf := make([]byte, smallRead)
+	if !a.isEvent {
+		large := largeBuffers.Get().(*[]byte)
+		defer largeBuffers.Put(large)
+		buf = *large
+	}
+	for {
+		n, err := a.resp.Body.Read(buf)
+		if n > 0 {
+			a.take(buf[:n])
+			if n == len(buf) && len(buf) < largeRead {
+				buf = make([]byte, 4*len(buf))
+			}
+			if err == nil {
+				err = a.overdrawn(n)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take shows the next bytes to the meter and writes what it releases.
+func (a *relayed) take(p []byte) {
+	now := time.Now()
+	a.rec.last = now
+	out := a.resp.Meter.Feed(p)
+	if a.left >= 0 {
+		a.left -= int64(len(p))
+	}
+	if !a.isEvent && a.left <= 0 && a.resp.Meter.Report().Complete {
+		a.s.settle(metered(a.s.plan, completed, a.resp.Status, a.resp.Meter.Report()))
+	}
+	a.s.progress(now, a.resp.Meter, a.resp.Status)
+	a.write(out)
+}
+
+// errDrained ends the reading of an answer whose client left: the rules do not
+// drain, or its bound of bytes is reached.
+var errDrained = errors.New("proxy: the client left")
+
+// overdrawn says when to stop reading for a client that left.
+func (a *relayed) overdrawn(n int) error {
+	if !a.gone {
+		return nil
+	}
+	a.after += int64(n)
+	if a.rules.OnClientGone != Drain || a.after > a.rules.DrainBytes {
+		return errDrained
+	}
+	return nil
+}
+
+// writeIdle is how long a client may take no byte of its answer.
+const writeIdle = 2 * time.Minute
+
+// write passes p on, at once where the answer is a stream.
+func (a *relayed) write(p []byte) {
+	if len(p) == 0 || a.gone {
+		return
+	}
+	if now := time.Now(); now.Sub(a.written) > writeIdle/8 {
+		a.written = now
+		_ = a.control.SetWriteDeadline(now.Add(writeIdle)) // not every writer has one
+	}
+	if _, err := a.w.Write(p); err != nil {
+		a.gone = true
+		return
+	}
+	a.remember(p)
+	if a.flushes {
+		a.flush()
+	}
+}
+
+func (a *relayed) flush() {
+	if err := a.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		a.gone = true
+	}
+}
+
+// remember keeps the last bytes written, which tell whether an event is open.
+func (a *relayed) remember(p []byte) {
+	if len(p) >= len(a.tail) {
+		copy(a.tail[:], p[len(p)-len(a.tail):])
+		return
+	}
+	copy(a.tail[:], a.tail[len(p):])
+	copy(a.tail[len(a.tail)-len(p):], p)
+}
+
+// betweenEvents tells whether what was written ends with a blank line.
+func (a *relayed) betweenEvents() bool {
+	return a.tail == [4]byte{} || bytes.HasSuffix(a.tail[:], []byte("\n\n")) ||
+		bytes.HasSuffix(a.tail[:], []byte("\r\n\r\n")) || bytes.HasSuffix(a.tail[:], []byte("\r\r"))
+}
+
+// finish settles what the meter saw and ends the client's answer: cleanly only
+// if the provider's ended so.
+func (a *relayed) finish(err error) {
+	rest := a.resp.Meter.End()
+	report := a.resp.Meter.Report()
+	o := a.outcome(err, report.Complete)
+	e := metered(a.s.plan, o, a.resp.Status, report)
+	if o == clientGone && a.rules.OnClientGone == ChargeEstimate {
+		e = wholeReserve(a.s.plan)
+	}
+	a.rec.answer = report
+	a.s.settle(e)
+	if a.gone || o == clientGone {
+		panic(http.ErrAbortHandler)
+	}
+	if o == upstreamTruncated || o == timedOut {
+		a.breakOff(o)
+	}
+	a.write(rest)
+	for name, values := range a.resp.Trailer {
+		a.w.Header()[http.TrailerPrefix+name] = values
+	}
+}
+
+// outcome names how the transfer ended.
+func (a *relayed) outcome(err error, complete bool) outcome {
+	switch {
+	case complete:
+		return completed
+	case a.client.Err() != nil || a.gone:
+		return clientGone
+	case err == nil && !a.isEvent && a.resp.Status >= 400:
+		return upstreamError
+	case err != nil && fault.From(err).Code == fault.UpstreamTimeout:
+		return timedOut
+	case err == nil && !a.isEvent:
+		return completed // a document that is not what the API gives: settled by estimate
+	default:
+		return upstreamTruncated
+	}
+}
+
+// breakOff ends a broken answer visibly: with the API's error event where the
+// stream can take one, and a broken connection.
+func (a *relayed) breakOff(o outcome) {
+	e := fault.New(fault.UpstreamError, "The provider broke off its answer.")
+	if o == timedOut {
+		e = fault.New(fault.UpstreamTimeout, "The provider stopped sending its answer.")
+	}
+	if a.isEvent && a.betweenEvents() && a.resp.Header.Get("Content-Encoding") == "" {
+		a.write(a.s.plan.dialect.ErrorEvent(e, a.rec.id))
+	}
+	panic(http.ErrAbortHandler)
+}
