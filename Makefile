@@ -1,0 +1,67 @@
+# Two commands on a fresh machine: `make run` and `make test`.
+
+GO      ?= go
+BIN     := bin/llmgw
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -X main.release=$(VERSION) -X main.commit=$(COMMIT)
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 5s
+
+.PHONY: help
+help: ## show this
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.PHONY: run
+run: build ## run the gateway on its embedded default: no Redis, no key, no network
+	@$(BIN) serve
+
+.PHONY: build
+build: ## build bin/llmgw
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/llmgw
+
+.PHONY: test
+test: deps build ## run every test: units, real Redis, real clients, the binary under fire
+	$(GO) test ./...
+	cd e2e && LLMGW_BINARY=$(CURDIR)/$(BIN) ./run.sh
+
+.PHONY: deps
+deps: ## bring what the tests need: redis-server, promtool, node (Debian's packages)
+	@scripts/deps.sh
+
+.PHONY: race
+race: deps ## run the tests under the race detector
+	$(GO) test -race -short ./...
+
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+	cd e2e && $(GO) vet ./...
+
+.PHONY: lint
+lint: bin/golangci-lint ## run the linters
+	bin/golangci-lint run ./...
+
+bin/golangci-lint:
+	GOBIN=$(CURDIR)/bin $(GO) install $(GOLANGCI_LINT)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+
+.PHONY: bench-once
+bench-once: ## run each benchmark once, to see that it runs
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+.PHONY: bench
+bench: deps build ## compare with a bare reverse proxy, in one run (see bench/README.md)
+	$(GO) run ./bench/run -llmgw $(BIN)
+
+.PHONY: tidy
+tidy: ## check that go.mod and go.sum are tidy
+	$(GO) mod tidy -diff
+	cd e2e && $(GO) mod tidy -diff
+
+.PHONY: clean
+clean:
+	rm -rf bin e2e/node_modules

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs each fuzz target of the module for FUZZTIME (go test takes one at a time).
+set -euo pipefail
+
+found=0
+while read -r dir; do
+  targets=$(grep -rhoE '^func Fuzz[A-Za-z0-9_]+' "$dir"/*_test.go 2>/dev/null | sed 's/^func //' | sort -u) || true
+  for target in $targets; do
+    found=$((found + 1))
+    echo "fuzz: $dir $target"
+    go test -run '^$' -fuzz "^${target}\$" -fuzztime "${FUZZTIME:-5s}" "./${dir#./}"
+  done
+done < <(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=e2e --exclude-dir=node_modules . | xargs -r -n1 dirname | sort -u)
+
+if [ "$found" -eq 0 ]; then
+  echo "fuzz: no target found: this script is wrong" >&2
+  exit 1
+fi
+echo "fuzz: $found targets"
