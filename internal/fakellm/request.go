@@ -1,0 +1,173 @@
+package fakellm
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// request is what a Provider reads of a request.
+type request struct {
+	endpoint
+	model  string
+	script *Script
+	prompt int64 // bytes of what the model reads
+	items  int64 // inputs of an embedding or moderation; ≥ 1
+	output int64 // the most output tokens of one choice, or -1
+	n      int64 // choices, ≥ 1
+
+	wantUsage  bool // a stream shall report usage
+	options    bool // stream_options is there
+	base64     bool // embeddings as base64
+	dimensions int64
+	background bool
+	tool       string // the first tool's name
+	gzip       bool   // the client takes compressed answers
+}
+
+// readRequest reads body, a request to e. A fault with a status means that it
+// is not one.
+func readRequest(e endpoint, body []byte) (*request, fault) {
+	q := &request{endpoint: e, model: e.name, output: -1, n: 1, items: 1}
+	if len(body) == 0 && e.method != http.MethodPost {
+		return q, fault{}
+	}
+	if len(body) == 0 && e.op == cancelResponse {
+		return q, fault{}
+	}
+	if err := members(body, q.member); err != nil {
+		return q, fault{status: http.StatusBadRequest, message: "We could not parse the JSON body of your request."}
+	}
+	switch {
+	case q.model == "":
+		return q, fault{status: http.StatusBadRequest, param: "model", message: "you must provide a model parameter"}
+	case e.op == messages && q.output < 0:
+		return q, fault{status: http.StatusBadRequest, param: "max_tokens", message: "max_tokens: Field required"}
+	case e.op == completion && q.output < 0:
+		q.output = 16 // the API's own default
+	}
+	return q, fault{}
+}
+
+// member takes one top-level member of the body.
+func (q *request) member(key string, value []byte) {
+	switch key {
+	case "model":
+		if q.name == "" {
+			q.model = unquote(value)
+		}
+	case "messages", "prompt", "contents", "content", "system", "systemInstruction", "system_instruction", "instructions", "functions":
+		q.prompt += int64(len(value))
+	case "input", "requests":
+		q.prompt += int64(len(value))
+		q.items = elements(value)
+	case "tools":
+		q.prompt += int64(len(value))
+		q.tool = toolName(value)
+	case "stream":
+		q.stream = q.stream || string(value) == "true"
+	case "stream_options":
+		q.options = string(value) != "null"
+		var o struct {
+			IncludeUsage bool `json:"include_usage"`
+		}
+		q.wantUsage = json.Unmarshal(value, &o) == nil && o.IncludeUsage
+	case "max_tokens", "max_completion_tokens", "max_output_tokens":
+		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+			q.output = max(q.output, n)
+		}
+	case "generationConfig", "generation_config":
+		q.generationConfig(value)
+	case "n":
+		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+			q.n = min(max(n, 1), 128)
+		}
+	case "dimensions":
+		q.dimensions, _ = strconv.ParseInt(string(value), 10, 32) // not a number: the default
+	case "encoding_format":
+		q.base64 = string(value) == `"base64"`
+	case "background":
+		q.background = string(value) == "true"
+	}
+}
+
+func (q *request) generationConfig(value []byte) {
+	var c struct {
+		Max   *int64 `json:"maxOutputTokens"`
+		Max2  *int64 `json:"max_output_tokens"`
+		Count int64  `json:"candidateCount"`
+	}
+	if json.Unmarshal(value, &c) != nil {
+		return
+	}
+	for _, m := range [...]*int64{c.Max, c.Max2} {
+		if m != nil {
+			q.output = max(q.output, *m)
+		}
+	}
+	q.n = min(max(c.Count, 1), 8)
+}
+
+// input is the number of tokens that the prompt counts as.
+func (q *request) input() int64 {
+	if q.script != nil && q.script.Input >= 0 {
+		return q.script.Input
+	}
+	return max(ceilDiv(q.prompt, 4), 1)
+}
+
+// cost is what q counts against the provider's limit of tokens as it arrives.
+func (q *request) cost(o Options) int64 {
+	switch q.op {
+	case chat, completion, responses, messages, generate:
+	case embeddings, embedContent, batchEmbed:
+		return q.input()
+	default:
+		return 0
+	}
+	if o.TokenCost == CostInput {
+		return q.input()
+	}
+	output := q.output
+	if output < 0 {
+		output = o.DefaultMaxOutput
+	}
+	return q.input() + min(output, maxTokens)*q.n
+}
+
+// elements is how many inputs value holds: those of an array of strings or of
+// arrays, else one.
+func elements(value []byte) int64 {
+	var list []json.RawMessage
+	if len(value) == 0 || value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 {
+		return 1
+	}
+	if c := list[0][0]; c != '"' && c != '[' && c != '{' {
+		return 1 // token ids
+	}
+	return int64(len(list))
+}
+
+// toolName finds the first tool in any API's list of them.
+func toolName(value []byte) string {
+	type named struct {
+		Name string `json:"name"`
+	}
+	var tools []struct {
+		named
+		Function     named   `json:"function"`
+		Declarations []named `json:"functionDeclarations"`
+		Snake        []named `json:"function_declarations"`
+	}
+	if bytes.Equal(value, []byte("null")) || json.Unmarshal(value, &tools) != nil || len(tools) == 0 {
+		return ""
+	}
+	t := tools[0]
+	for _, list := range [...][]named{{t.named}, {t.Function}, t.Declarations, t.Snake} {
+		if len(list) > 0 && list[0].Name != "" {
+			return list[0].Name
+		}
+	}
+	return ""
+}
