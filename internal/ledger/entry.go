@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"llmgw/internal/tokens"
+)
+
+// Entry is what happened to one request. It holds no prompt, no answer, no
+// secret.
+type Entry struct {
+	Time      time.Time // when it ended. Zero: when it is recorded
+	RequestID string
+	TraceID   string // empty: not traced
+	Team      string
+	KeyID     string
+	Model     string // as the client named it
+	Endpoint  string // the path's pattern
+	// Provider and ProviderModel are the target that answered, or empty.
+	Provider, ProviderModel string
+	Status                  int    // as the client saw it
+	Outcome                 string // completed, client_gone, refused, …
+	Code                    string // of a refusal, else empty
+	LimitedBy               string // the limit that refused, such as team/search/tpm, or empty
+	Reserved                tokens.Count
+	Usage                   tokens.Usage
+	Estimated               bool  // the usage was counted by us, the provider told none
+	MicroUSD                int64 // what it cost, in millionths of a dollar
+
+	Total      time.Duration // from arrival to the answer's end
+	Overhead   time.Duration // the part that was ours
+	Wait       time.Duration // for limits and the provider's turn
+	FirstToken time.Duration // until the answer's first byte; 0: none came
+}
+
+// Outcomes whose requests used nothing by design: they are no usage.
+const (
+	refused = "refused"
+	invalid = "invalid"
+)
+
+// log writes e's line. Fields that say nothing are left out.
+func (e *Entry) log(logger *slog.Logger) {
+	ctx := context.Background()
+	if !logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 24)
+	text := func(key, v string) {
+		if v != "" {
+			attrs = append(attrs, slog.String(key, v))
+		}
+	}
+	number := func(key string, n int64) {
+		if n != 0 {
+			attrs = append(attrs, slog.Int64(key, n))
+		}
+	}
+	took := func(key string, d time.Duration) {
+		if d != 0 {
+			attrs = append(attrs, slog.Float64(key, float64(d.Microseconds())/1000))
+		}
+	}
+	text("request_id", e.RequestID)
+	text("trace_id", e.TraceID)
+	text("team", e.Team)
+	text("key_id", e.KeyID)
+	text("model", e.Model)
+	text("endpoint", e.Endpoint)
+	text("provider", e.Provider)
+	text("provider_model", e.ProviderModel)
+	attrs = append(attrs, slog.Int("status", e.Status), slog.String("outcome", e.Outcome))
+	text("code", e.Code)
+	text("limited_by", e.LimitedBy)
+	number("reserved_tokens", int64(e.Reserved))
+	number("input_tokens", int64(e.Usage.Input))
+	number("cached_input_tokens", int64(e.Usage.CachedInput))
+	number("cache_write_tokens", int64(e.Usage.CacheWrite))
+	number("output_tokens", int64(e.Usage.Output))
+	number("reasoning_tokens", int64(e.Usage.Reasoning))
+	if e.Estimated {
+		attrs = append(attrs, slog.Bool("usage_estimated", true))
+	}
+	number("micro_usd", e.MicroUSD)
+	took("total_ms", e.Total)
+	took("overhead_ms", e.Overhead)
+	took("wait_ms", e.Wait)
+	took("first_token_ms", e.FirstToken)
+	logger.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+}

@@ -1,0 +1,234 @@
+// Package ledger keeps the record of what was spent: one log line for each
+// request, and totals by team and model that are right over all gateways. It
+// decides nothing and holds nothing up: what a request may spend is budget's
+// business, and Record never blocks.
+//
+// entry.go is what happened to one request and its log line, ledger.go how
+// entries are taken and totals kept on their way to the store, totals.go the
+// arithmetic of totals, bucket.go where they lie in the store, usage.go and
+// series.go how they are read back.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Store is where the totals of all gateways come together: named maps of whole
+// numbers. shared.Memory and shared.Redis are such stores.
+type Store interface {
+	// AddOnce adds deltas to the map called name, all or none, unless it has
+	// taken this batch, or a later one, from this writer before.
+	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
+	// FieldsOf returns the maps called names, in their order.
+	FieldsOf(ctx context.Context, names []string) ([]map[string]string, error)
+}
+
+// Config sets a Ledger up.
+type Config struct {
+	Store Store
+	// Writer names this life of this gateway; no other may have the same.
+	Writer string
+	// Now tells the time of entries and totals. nil: time.Now.
+	Now func() time.Time
+	// Logger gets a line for each request. nil: none are written.
+	Logger *slog.Logger
+	// FlushEvery is how often totals go to the store. 0: a second.
+	FlushEvery time.Duration
+	// FlushTimeout bounds one flush. 0: five seconds.
+	FlushTimeout time.Duration
+	// MaxLines bounds the log lines that wait to be written. 0: 1024.
+	MaxLines int
+	// MaxSeries bounds the pairs of team and model, and the limits, that are
+	// told apart; the rest is "other". 0: 10,000.
+	MaxSeries int
+}
+
+// Ledger takes entries. It is safe for concurrent use. Close it.
+type Ledger struct {
+	config  Config
+	lines   chan Entry
+	dropped atomic.Int64 // lines, since last told
+	stop    chan struct{}
+	stopped sync.Once
+	done    sync.WaitGroup
+
+	mu      sync.Mutex
+	pending pending
+
+	// flushing is held by the one flush under way.
+	flushing sync.Mutex
+	batches  []batch // cut from pending, in order, not yet known to be stored
+	batchNo  int64
+	away     bool // the last flush failed
+
+	closed recent // of Series
+}
+
+// New returns a Ledger that flushes and logs until it is closed.
+func New(c Config) *Ledger {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.FlushEvery = positive(c.FlushEvery, time.Second)
+	c.FlushTimeout = positive(c.FlushTimeout, 5*time.Second)
+	c.MaxLines = positive(c.MaxLines, 1024)
+	c.MaxSeries = positive(c.MaxSeries, 10_000)
+	l := &Ledger{
+		config:  c,
+		lines:   make(chan Entry, c.MaxLines),
+		stop:    make(chan struct{}),
+		pending: newPending(c.MaxSeries),
+	}
+	l.done.Add(2)
+	go l.write()
+	go l.flushAlways()
+	return l
+}
+
+func positive[N ~int | ~int64](n, otherwise N) N {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// Record takes one entry. It never blocks: if log lines wait to be written and
+// their number is at its bound, the line is dropped (and counted, and the log
+// says so later); its totals are not.
+func (l *Ledger) Record(e Entry) {
+	if e.Time.IsZero() {
+		e.Time = l.config.Now()
+	}
+	l.mu.Lock()
+	l.pending.add(e)
+	l.mu.Unlock()
+	select {
+	case l.lines <- e:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// Close writes the lines that wait and stores the totals, trying again until
+// ctx ends; then it returns an error that says what is lost. Nothing may be
+// recorded after it.
+func (l *Ledger) Close(ctx context.Context) error {
+	l.stopped.Do(func() { close(l.stop) })
+	l.done.Wait()
+	for {
+		err := l.Flush(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("close the ledger: totals not stored: %w", errors.Join(ctx.Err(), err))
+		case <-time.After(l.config.FlushEvery):
+		}
+	}
+}
+
+// Flush stores what is still in memory. After an error nothing is lost: it is
+// tried again at the next flush, and counted once.
+func (l *Ledger) Flush(ctx context.Context) error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, l.config.FlushTimeout)
+	defer cancel()
+	err := l.send(ctx)
+	if err == nil {
+		l.cut()
+		err = l.send(ctx)
+	}
+	l.tell(err)
+	return err
+}
+
+// cut turns what is pending into batches.
+func (l *Ledger) cut() {
+	l.mu.Lock()
+	taken := l.pending
+	l.pending = taken.successor()
+	l.mu.Unlock()
+	l.batches = taken.batches(l.batchNo)
+	l.batchNo += int64(len(l.batches))
+}
+
+// send stores the batches in order, up to the first that fails: whether that
+// one was stored is not known, so it goes again as it was.
+func (l *Ledger) send(ctx context.Context) error {
+	for len(l.batches) > 0 {
+		b := l.batches[0]
+		if err := l.config.Store.AddOnce(ctx, b.name, l.config.Writer, b.number, b.deltas, b.ttl); err != nil {
+			return fmt.Errorf("store totals: %w", err)
+		}
+		l.batches = l.batches[1:]
+	}
+	l.batches = nil
+	return nil
+}
+
+// tell logs that the store went away or came back, once each.
+func (l *Ledger) tell(err error) {
+	switch {
+	case err != nil && !l.away:
+		l.config.Logger.Warn("usage totals cannot be stored and are kept in memory", "error", err)
+	case err == nil && l.away:
+		l.config.Logger.Info("usage totals are stored again")
+	}
+	l.away = err != nil
+}
+
+func (l *Ledger) flushAlways() {
+	defer l.done.Done()
+	ticker := time.NewTicker(l.config.FlushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-ticker.C:
+			// An error was logged, and the next tick tries again.
+			_ = l.Flush(context.Background())
+		}
+	}
+}
+
+// write is the goroutine of the log lines.
+func (l *Ledger) write() {
+	defer l.done.Done()
+	for {
+		select {
+		case e := <-l.lines:
+			l.line(e)
+		case <-l.stop:
+			for {
+				select {
+				case e := <-l.lines:
+					l.line(e)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *Ledger) line(e Entry) {
+	e.log(l.config.Logger)
+	if len(l.lines) > 0 {
+		return
+	}
+	if n := l.dropped.Swap(0); n > 0 {
+		l.config.Logger.Warn("usage lines were dropped because the log is slow", "dropped", n)
+	}
+}

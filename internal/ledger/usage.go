@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Row is what was spent by one group. What it is not grouped by is empty.
+// Requests that were refused or invalid are no usage.
+type Row struct {
+	Team            string  `json:"team,omitempty"`
+	Model           string  `json:"model,omitempty"` // as the client named it
+	Requests        int64   `json:"requests"`
+	InputTokens     int64   `json:"input_tokens"`
+	CachedInput     int64   `json:"cached_input_tokens"`
+	OutputTokens    int64   `json:"output_tokens"`
+	ReasoningTokens int64   `json:"reasoning_tokens"`
+	USD             Dollars `json:"usd"`
+}
+
+// Dollars is an amount of money in millionths of a dollar; in JSON it is an
+// exact decimal of dollars.
+type Dollars int64
+
+// MarshalJSON implements json.Marshaler.
+func (d Dollars) MarshalJSON() ([]byte, error) {
+	sign, n := "", uint64(d)
+	if d < 0 {
+		sign, n = "-", -n
+	}
+	whole, frac := n/1_000_000, n%1_000_000
+	text := sign + strconv.FormatUint(whole, 10)
+	if frac > 0 {
+		digits := strconv.FormatUint(1_000_000+frac, 10)[1:]
+		for digits[len(digits)-1] == '0' {
+			digits = digits[:len(digits)-1]
+		}
+		text += "." + digits
+	}
+	return []byte(text), nil
+}
+
+// The groups of Usage.
+const (
+	ByTeam  = "team"
+	ByModel = "model"
+)
+
+// Usage adds up what all gateways spent in [from, to), grouped by groupBy, in
+// the order of their names. Minutes count as a whole, and beyond two days
+// hours; nothing is known beyond 400 days. What this gateway has in memory is
+// stored first; the others' last second may be missing. It returns an error
+// for an unknown group, or when the store cannot be asked.
+func (l *Ledger) Usage(ctx context.Context, from, to time.Time, groupBy []string) ([]Row, error) {
+	for _, by := range groupBy {
+		if by != ByTeam && by != ByModel {
+			return nil, fmt.Errorf("usage cannot be grouped by %q, only by team and model", by)
+		}
+	}
+	if err := l.Flush(ctx); err != nil {
+		return nil, err
+	}
+	maps, err := l.config.Store.FieldsOf(ctx, span(from, to, l.config.Now()))
+	if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	all := newSum()
+	for _, fields := range maps {
+		all.read(fields)
+	}
+	return all.rows(slices.Contains(groupBy, ByTeam), slices.Contains(groupBy, ByModel)), nil
+}
+
+func (s *sum) rows(byTeam, byModel bool) []Row {
+	groups := newSum()
+	for p, t := range s.spent {
+		if !byTeam {
+			p.team = ""
+		}
+		if !byModel {
+			p.model = ""
+		}
+		groups.at(p).add(*t)
+	}
+	order := slices.SortedFunc(maps.Keys(groups.spent), comparePairs)
+	rows := make([]Row, 0, len(order))
+	for _, p := range order {
+		t := groups.spent[p]
+		rows = append(rows, Row{
+			Team: p.team, Model: p.model, Requests: t.requests,
+			InputTokens: t.input, CachedInput: t.cached,
+			OutputTokens: t.output, ReasoningTokens: t.reasoning,
+			USD: Dollars(t.microUSD),
+		})
+	}
+	return rows
+}
+
+// span lists the maps that make up [from, to): whole hours where they fit or
+// where minutes are gone, else minutes.
+func span(from, to, now time.Time) []string {
+	if !from.Before(to) {
+		return nil
+	}
+	minute := floorDiv(from.Unix(), 60)
+	end := floorDiv(to.Add(time.Minute-1).Unix(), 60) // exclusive
+	end = min(end, floorDiv(now.Unix(), 60)+60)       // beyond: nothing yet
+	minute = max(minute, floorDiv(now.Add(-hoursKept).Unix(), 60))
+	firstMinute := floorDiv(now.Add(-minutesKept).Unix(), 60) + 1
+
+	var names []string
+	for minute < end {
+		hour := floorDiv(minute, 60)
+		whole := minute == hour*60 && minute+60 <= end
+		if whole || minute < firstMinute {
+			names = append(names, hourName(hour))
+			minute = (hour + 1) * 60
+			continue
+		}
+		names = append(names, minuteName(minute))
+		minute++
+	}
+	return names
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

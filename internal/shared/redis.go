@@ -1,0 +1,119 @@
+package shared
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed add.lua
+var addSource string
+
+// readsAtOnce bounds how many maps travel in one pipeline.
+const readsAtOnce = 500
+
+// Redis keeps the maps in Redis, one hash each. It is safe for concurrent use
+// and keeps nothing of its own; the client stays its caller's.
+type Redis struct {
+	client redis.UniversalClient
+	prefix string
+	add    *redis.Script
+}
+
+// NewRedis returns the maps that client's Redis holds under keys that begin
+// with prefix.
+func NewRedis(client redis.UniversalClient, prefix string) *Redis {
+	return &Redis{client: client, prefix: prefix, add: redis.NewScript(addSource)}
+}
+
+// Fields returns the map called name; empty if there is none.
+func (r *Redis) Fields(ctx context.Context, name string) (map[string]string, error) {
+	fields, err := r.client.HGetAll(ctx, r.key(name)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return visible(fields), nil
+}
+
+// FieldsOf returns the maps called names, in their order, in few round trips.
+func (r *Redis) FieldsOf(ctx context.Context, names []string) ([]map[string]string, error) {
+	out := make([]map[string]string, 0, len(names))
+	for len(names) > 0 {
+		now := names[:min(len(names), readsAtOnce)]
+		names = names[len(now):]
+		pipe := r.client.Pipeline()
+		replies := make([]*redis.MapStringStringCmd, len(now))
+		for i, name := range now {
+			replies[i] = pipe.HGetAll(ctx, r.key(name))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, fmt.Errorf("read %s and %d more: %w", now[0], len(now)-1, err)
+		}
+		for _, reply := range replies {
+			out = append(out, visible(reply.Val()))
+		}
+	}
+	return out, nil
+}
+
+// Set gives a field of the map called name a value.
+func (r *Redis) Set(ctx context.Context, name, field, value string) error {
+	if err := r.client.HSet(ctx, r.key(name), field, value).Err(); err != nil {
+		return fmt.Errorf("set %q of %s: %w", field, name, err)
+	}
+	return nil
+}
+
+// Delete removes a field; it is no error if there is none.
+func (r *Redis) Delete(ctx context.Context, name, field string) error {
+	if err := r.client.HDel(ctx, r.key(name), field).Err(); err != nil {
+		return fmt.Errorf("delete %q of %s: %w", field, name, err)
+	}
+	return nil
+}
+
+// Add adds deltas to the whole numbers in the map called name, all or none; a
+// missing field is 0. The map expires ttl after its last Add; 0: never. It
+// returns ErrNotNumber if a field is a text. After any other error it may or
+// may not have been done.
+func (r *Redis) Add(ctx context.Context, name string, deltas map[string]int64, ttl time.Duration) error {
+	return r.run(ctx, name, []any{ttl.Milliseconds(), "", 0}, deltas)
+}
+
+// AddOnce is Add for a writer that numbers its batches upwards from 1 and may
+// send one again: a batch whose number is not above the last one that this map
+// took from the writer is not added, and no error.
+func (r *Redis) AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error {
+	return r.run(ctx, name, []any{ttl.Milliseconds(), writerMark + writer, batch}, deltas)
+}
+
+func (r *Redis) run(ctx context.Context, name string, args []any, deltas map[string]int64) error {
+	for field, delta := range deltas {
+		args = append(args, field, strconv.FormatInt(delta, 10))
+	}
+	done, err := r.add.Run(ctx, r.client, []string{r.key(name)}, args...).Int()
+	if err != nil {
+		return fmt.Errorf("add to %s: %w", name, err)
+	}
+	if done < 0 {
+		return fmt.Errorf("add to %s: %w", name, ErrNotNumber)
+	}
+	return nil
+}
+
+// key is one hash's; each is in a slot of its own.
+func (r *Redis) key(name string) string { return r.prefix + ":shared:" + name }
+
+func visible(fields map[string]string) map[string]string {
+	for field := range fields {
+		if strings.HasPrefix(field, writerMark) {
+			delete(fields, field)
+		}
+	}
+	return fields
+}

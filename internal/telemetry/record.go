@@ -1,0 +1,186 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"llmgw/internal/tokens"
+)
+
+// RequestLabels say which request ended and how.
+type RequestLabels struct {
+	Team     string // empty: unknown
+	Model    string // as the client named it, "other" if it is not configured
+	Endpoint string // the path's pattern
+	Status   int    // as the client saw it; 0: none was sent
+	Outcome  string // completed, client_gone, upstream_error, …
+}
+
+// Timing is where one request's time went. A zero FirstToken: none came.
+type Timing struct {
+	Total      time.Duration
+	Overhead   time.Duration // what the gateway itself took
+	FirstToken time.Duration // until the answer's first byte
+}
+
+// RequestDone counts a request that ended.
+func (m *Metrics) RequestDone(l RequestLabels, t Timing) {
+	model := m.bounds.model.value(l.Model)
+	m.requests.of(requestKey{
+		team:     m.bounds.team.value(l.Team),
+		model:    model,
+		endpoint: m.bounds.endpoint.value(l.Endpoint),
+		status:   plausible(l.Status),
+		outcome:  m.bounds.outcome.value(l.Outcome),
+	}).Inc()
+	seconds := m.timings.of(model)
+	seconds.total.Observe(t.Total.Seconds())
+	if t.FirstToken > 0 {
+		seconds.firstToken.Observe(t.FirstToken.Seconds())
+	}
+	m.overhead.Observe(max(0, t.Overhead).Seconds())
+}
+
+// Inflight adds delta to the number of requests being handled.
+func (m *Metrics) Inflight(delta int) { m.inflight.Add(float64(delta)) }
+
+// Tokens counts what one request used.
+func (m *Metrics) Tokens(team, model string, u tokens.Usage) {
+	c := m.tokens.of(m.teamModel(team, model))
+	add(c.input, u.Input)
+	add(c.output, u.Output)
+	add(c.cached, u.CachedInput)
+	add(c.written, u.CacheWrite)
+	add(c.reasoning, u.Reasoning)
+}
+
+// SettlementEstimated counts a request whose usage was counted by ourselves.
+func (m *Metrics) SettlementEstimated(team, model string) {
+	m.settlements.of(m.teamModel(team, model)).Inc()
+}
+
+// Reserved counts tokens that were reserved.
+func (m *Metrics) Reserved(team, model string, n tokens.Count) {
+	add(m.reserved.of(m.teamModel(team, model)), n)
+}
+
+// Refunded counts reserved tokens that were given back.
+func (m *Metrics) Refunded(team, model string, n tokens.Count) {
+	add(m.refunded.of(m.teamModel(team, model)), n)
+}
+
+// Overrun counts tokens that were used above the reserve.
+func (m *Metrics) Overrun(team, model string, n tokens.Count) {
+	add(m.overrun.of(m.teamModel(team, model)), n)
+}
+
+// ReservationsOpen shows what open returns: the reservations that this instance
+// holds. It is called at each scrape and must be called once.
+func (m *Metrics) ReservationsOpen(open func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "llmgw_reservations_open", Help: "Reservations of this instance that are not yet settled.",
+	}, func() float64 { return float64(open()) }))
+}
+
+// Reservations counts n reservations that ended: settled, refunded or reclaimed.
+func (m *Metrics) Reservations(result string, n int) {
+	m.reservations.of(m.bounds.result.value(result)).Add(float64(max(0, n)))
+}
+
+// Rejection counts a request that a limit refused; mode is enforce, shadow (it
+// would have) or candidate (its candidate amount would have).
+func (m *Metrics) Rejection(scope, limit, code, team, mode string) {
+	m.rejections.of(rejectionKey{
+		scope: m.bounds.scope.value(scope),
+		limit: m.bounds.limit.value(limit),
+		code:  m.bounds.code.value(code),
+		team:  m.bounds.team.value(team),
+		mode:  m.bounds.mode.value(mode),
+	}).Inc()
+}
+
+// EstimateRatio notes input used ÷ input estimated. What is no ratio (negative,
+// infinite, no number) is ignored.
+func (m *Metrics) EstimateRatio(model string, ratio float64) {
+	if !(ratio >= 0 && ratio <= float64(tokens.MaxCount)) {
+		return
+	}
+	m.ratio.of(m.bounds.model.value(model)).Observe(ratio)
+}
+
+// EstimateSeconds notes how long one estimate took.
+func (m *Metrics) EstimateSeconds(model string, d time.Duration) {
+	m.estimating.of(m.bounds.model.value(model)).Observe(d.Seconds())
+}
+
+// QueueWait notes how long a request waited for its turn at a provider.
+func (m *Metrics) QueueWait(provider string, d time.Duration) {
+	m.queueWait.of(m.bounds.provider.value(provider)).Observe(d.Seconds())
+}
+
+// UpstreamRequest counts a call to a provider; status 0: it did not answer.
+func (m *Metrics) UpstreamRequest(provider string, status int) {
+	m.upstream.of(upstreamKey{m.bounds.provider.value(provider), plausible(status)}).Inc()
+}
+
+// UpstreamRemaining shows what a provider said is left of its limit of unit.
+func (m *Metrics) UpstreamRemaining(provider, unit string, n int64) {
+	m.remaining.of(pair{m.bounds.provider.value(provider), m.bounds.unit.value(unit)}).Set(float64(n))
+}
+
+// StoreCall notes one call to the store. That its caller went away is no error
+// of the store.
+func (m *Metrics) StoreCall(op string, d time.Duration, err error) {
+	s := m.store.of(m.bounds.op.value(op))
+	s.seconds.Observe(d.Seconds())
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.errors.Inc()
+	}
+}
+
+// StoreUp says whether the store answers.
+func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(truth(up)) }
+
+// ConfigReloaded says whether the last configuration was accepted.
+func (m *Metrics) ConfigReloaded(ok bool) { m.reloaded.Set(truth(ok)) }
+
+// LimitLevels shows what read returns. read is asked at a scrape, at most once
+// a second and never twice at a time, and should honour its ctx. Levels that do
+// not come in time are left out; their amounts stay.
+func (m *Metrics) LimitLevels(read func(context.Context) []Level) { m.levels.use(read) }
+
+func (m *Metrics) teamModel(team, model string) pair {
+	return pair{m.bounds.team.value(team), m.bounds.model.value(model)}
+}
+
+func add(c prometheus.Counter, n tokens.Count) {
+	if n > 0 {
+		c.Add(float64(n))
+	}
+}
+
+// plausible keeps the statuses of a bad provider from making series without end.
+func plausible(status int) int {
+	if status < 100 || status > 599 {
+		return 0
+	}
+	return status
+}
+
+func statusLabel(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
