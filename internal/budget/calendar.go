@@ -1,0 +1,127 @@
+package budget
+
+import "time"
+
+// Bounds are a calendar period and the end of the next, in Unix milliseconds. A
+// gateway sends them with each request; the store's clock chooses (S37). The
+// zero Bounds mean that the sender has none.
+type Bounds struct{ Start, End, Next int64 }
+
+// BoundsOf is the period of l that now (ms) is in, zero unless l is counted by
+// calendar periods.
+func BoundsOf(l *Limit, now int64) Bounds {
+	if l.Algorithm != CalendarUsage {
+		return Bounds{}
+	}
+	start, end := PeriodAt(l, time.UnixMilli(now))
+	_, next := PeriodAt(l, end)
+	return Bounds{start.UnixMilli(), end.UnixMilli(), next.UnixMilli()}
+}
+
+// PeriodAt is the calendar period of l that t is in: its first instant, and
+// that of the next. Days have 23 to 25 hours where clocks change.
+func PeriodAt(l *Limit, t time.Time) (start, end time.Time) {
+	loc, reset := l.Location, max(1, l.ResetDay)
+	t = t.In(loc)
+	y, m, d := t.Date()
+	switch l.Period {
+	case Week:
+		weekday := (int(t.Weekday())+6)%7 + 1 // Monday is 1
+		d -= (weekday - reset + 7) % 7
+		return dayStart(y, m, d, loc), dayStart(y, m, d+7, loc)
+	case Month:
+		if t.Before(resetIn(y, m, reset, loc)) {
+			return resetIn(y, m-1, reset, loc), resetIn(y, m, reset, loc)
+		}
+		return resetIn(y, m, reset, loc), resetIn(y, m+1, reset, loc)
+	default:
+		return dayStart(y, m, d, loc), dayStart(y, m, d+1, loc)
+	}
+}
+
+// resetIn is the reset of a month, on its last day if it is shorter.
+func resetIn(y int, m time.Month, reset int, loc *time.Location) time.Time {
+	last := time.Date(y, m+1, 0, 12, 0, 0, 0, time.UTC).Day()
+	return dayStart(y, m, min(reset, last), loc)
+}
+
+// dayStart is the first instant of a day, which is not midnight where clocks
+// are put forward then, and the first of two midnights where they are put back.
+func dayStart(y int, m time.Month, d int, loc *time.Location) time.Time {
+	midnight := time.Date(y, m, d, 0, 0, 0, 0, time.UTC) // as a label, normalised
+	y, m, d = midnight.Date()
+	t := time.Date(y, m, d, 0, 0, 0, 0, loc)
+	if label(t).Before(midnight) { // midnight was skipped: the day begins with the change
+		_, change := t.ZoneBounds()
+		return change
+	}
+	zone, _ := t.ZoneBounds()
+	if zone.IsZero() {
+		return t
+	}
+	// The instant that showed midnight before the zone's last change, if it did.
+	_, before := zone.Add(-time.Second).Zone()
+	first := midnight.Add(-time.Duration(before) * time.Second).In(loc)
+	if first.Before(zone) && label(first).Equal(midnight) {
+		return first
+	}
+	if zone.Before(t) && !label(zone).Before(midnight) {
+		return zone
+	}
+	return t
+}
+
+// label is what t's clock shows, as if it were UTC.
+func label(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
+}
+
+// at is the period that now is in. Far from the bounds, which only a wrong clock
+// or a long silence brings, periods are taken to be as long as those known.
+func (b Bounds) at(now int64) Bounds {
+	switch {
+	case now < b.Start:
+		length := b.End - b.Start
+		start := b.Start - ceilDiv(b.Start-now, length)*length
+		return Bounds{start, start + length, start + 2*length}
+	case now < b.End:
+		return b
+	}
+	length := b.Next - b.End
+	start := b.End + (now-b.End)/length*length
+	return Bounds{start, start + length, start + 2*length}
+}
+
+// turn moves a calendar counter to the period that now is in. With b, which is
+// of the same rules or newer, it also takes over b's bounds; what was used in a
+// period that is not over stays used.
+func (c *Counter) turn(b Bounds, now int64) {
+	if now < c.Start && now >= c.Start-clockSlack {
+		return
+	}
+	over := now >= c.End
+	c.Rebased = now < c.Start
+	if b == (Bounds{}) {
+		if !over {
+			return // without bounds of its own a sender does not move them
+		}
+		b = Bounds{c.Start, c.End, c.Next}
+	}
+	c.setBounds(b.at(now))
+	if over {
+		c.Mark, c.Used, c.Open = c.Start, 0, 0
+	}
+}
+
+func (c *Counter) setBounds(b Bounds) { c.Start, c.End, c.Next = b.Start, b.End, b.Next }
+
+func (c *Counter) judgeCalendar(cost, now int64) (Outcome, int64) {
+	switch {
+	case cost > c.Capacity:
+		return NeverFits, 0
+	case cost == 0 || cost <= c.Capacity-c.Used:
+		return Granted, 0
+	}
+	return Spent, max(0, c.End-now)
+}

@@ -1,0 +1,79 @@
+package budget
+
+// A sliding window counter keeps what was used in the window that now is in and
+// in the one before, which counts by the part of it that the last Window
+// milliseconds still cover:
+//
+//	used = Prev·(W − e)/W + Used,  e = now − Start
+//
+// All comparisons are made on used·W, which is exact.
+
+// slide moves the windows to now.
+func (c *Counter) slide(now int64) {
+	start := now - now%c.Window
+	switch {
+	case now < c.Start-clockSlack:
+		c.Start, c.Rebased = start, true
+	case now < c.Start, start == c.Start:
+		// The clock stepped back a little, or nothing has ended.
+	case start == c.Start+c.Window:
+		c.Start, c.Prev, c.Used = start, c.Used, 0
+	default:
+		c.Start, c.Prev, c.Used = start, 0, 0
+	}
+}
+
+// weighted is what was used in the last Window milliseconds, times Window.
+func (c *Counter) weighted(now int64) int64 {
+	return c.Prev*(c.Window-max(0, now-c.Start)) + c.Used*c.Window
+}
+
+func (c *Counter) judgeWindow(cost, now int64) (Outcome, int64) {
+	switch {
+	case cost > c.Capacity:
+		return NeverFits, 0
+	case cost == 0 || cost*c.Window <= c.Capacity*c.Window-c.weighted(now):
+		return Granted, 0
+	}
+	return Exceeded, c.fits(cost) - now
+}
+
+// fits is the first moment at which cost fits. In this window the part of Prev
+// that still counts may be at most what Used and cost leave; else in the next
+// one, where Used is what fades.
+func (c *Counter) fits(cost int64) int64 {
+	if left := c.Capacity - c.Used - cost; left >= 0 {
+		return c.Start + c.faded(c.Prev, left)
+	}
+	return c.Start + c.Window + c.faded(c.Used, c.Capacity-cost)
+}
+
+// faded is how long after its window's start n counts for no more than left.
+func (c *Counter) faded(n, left int64) int64 {
+	if n <= left {
+		return 0
+	}
+	return c.Window - left*c.Window/n
+}
+
+// giveBack refunds n to the window that it was taken in, or nowhere.
+func (c *Counter) giveBack(start, n int64) {
+	switch start {
+	case c.Start:
+		c.Used = max(0, c.Used-n)
+	case c.Start - c.Window:
+		c.Prev = max(0, c.Prev-n)
+	}
+}
+
+// untilUnused is the time until nothing counts any more.
+func (c *Counter) untilUnused(now int64) int64 {
+	switch {
+	case c.Used > 0:
+		return max(0, c.Start+2*c.Window-now)
+	case c.Prev > 0:
+		return max(0, c.Start+c.Window-now)
+	default:
+		return 0
+	}
+}
