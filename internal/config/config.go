@@ -1,6 +1,17 @@
 // Package config turns a file into a Config: strict, with every default filled
 // in and every error told at once, each with its place. It starts nothing and
 // keeps nothing.
+//
+// A file passes through it in this order. tree.go reads YAML into nodes that
+// know their place, expand.go puts in what ${…} names, decode.go is the strict
+// decoder and scalar.go what single values mean; server.go, provider.go,
+// model.go, team.go and limit.go say which keys there are and what they default
+// to; check.go and prices.go look at the whole: references, and limits that no
+// request could meet. effective.go prints a Config for people.
+//
+// The YAML is plain on purpose: no anchors, aliases, merge keys, tags or second
+// documents. What a line says is then all there, and no file can unfold into
+// more than its size.
 package config
 
 import (
@@ -25,6 +36,8 @@ type Config struct {
 
 	// Version is when the configuration last changed, unix milliseconds.
 	Version int64
+	// Warnings are what is allowed but hardly meant, in the order of the file.
+	Warnings []Problem
 }
 
 // Enforcement is the main switch.

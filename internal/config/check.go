@@ -1,0 +1,85 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/tokens"
+)
+
+// check looks at the file as a whole, when all of it was read.
+func (d *decoder) check(c *Config) {
+	d.checkReferences()
+	for _, l := range d.limits {
+		if l.Unit == budget.USD {
+			d.checkPrices(l)
+		}
+		d.checkDefaults(l)
+	}
+}
+
+// checkReferences finds names of what does not exist.
+func (d *decoder) checkReferences() {
+	for _, n := range d.providerRefs {
+		if _, ok := d.providers[n.text]; !ok {
+			d.fail(n, "there is no provider %s%s", show(n), didYouMean(n.raw, asWritten(d.providers)))
+		}
+	}
+	if _, any := d.modelNames[anyModel]; any {
+		return
+	}
+	for _, n := range d.modelRefs {
+		if _, ok := d.modelNames[n.text]; !ok && n.text != anyModel {
+			d.fail(n, "there is no model %s%s", show(n), didYouMean(n.raw, asWritten(d.modelNames)))
+		}
+	}
+}
+
+// asWritten lists names as the file has them.
+func asWritten(names map[string]*node) []string {
+	var all []string
+	for _, n := range slices.Collect(maps.Values(names)) {
+		all = append(all, n.raw)
+	}
+	return all
+}
+
+// checkPrices fails if a money limit can meet a model without a price.
+func (d *decoder) checkPrices(l placedLimit) {
+	for _, m := range d.models {
+		if m.Prices == nil && l.meets(m.Model) {
+			d.fail(l.node, "this usd limit can meet the model %s, which has no prices (line %d)", show(m.name), m.name.line)
+		}
+	}
+}
+
+// checkDefaults warns of a limit that no request without a maximum can fit.
+func (d *decoder) checkDefaults(l placedLimit) {
+	if l.Mode == budget.Shadow {
+		return
+	}
+	for _, m := range d.models {
+		if need := defaultCost(l.Unit, m.Model); need > tokens.Count(l.Capacity()) && l.meets(m.Model) {
+			d.warn(l.node, "a request for %s that sets no maximum of output reserves more than this limit ever has: "+
+				"it can never fit (default_max_output is %d)", show(m.name), m.DefaultMaxOutput)
+		}
+	}
+}
+
+// defaultCost is what the output alone of a request without a maximum reserves.
+func defaultCost(u budget.Unit, m *Model) tokens.Count {
+	output := tokens.Usage{Output: m.DefaultMaxOutput}
+	switch {
+	case m.ReserveOutput == "learned":
+		return 0
+	case u == budget.Tokens:
+		return m.Weights.Cost(output)
+	case u == budget.OutputTokens:
+		return m.DefaultMaxOutput
+	case u == budget.USD && m.Prices != nil:
+		return m.Prices.Cost(output)
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"llmgw/internal/budget"
+)
+
+// Effective writes, as a table for people, every limit that a call with each
+// key can meet: the gateway's, those of the models that its team may use, the
+// team's and its own. It returns the error of w.
+func Effective(w io.Writer, c *Config) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row(t, "KEY", "TEAM", "LIMIT", "SCOPE", "UNIT", "AMOUNT", "BURST", "ALGORITHM", "ON_EXCEED", "WHEN_STORE_DOWN", "MODE")
+	for i := range c.Teams {
+		team := &c.Teams[i]
+		for j := range team.Keys {
+			key := &team.Keys[j]
+			limits := c.limitsOf(team, key)
+			for _, l := range limits {
+				row(t, append([]string{key.ID, team.Name}, cells(l)...)...)
+			}
+			if len(limits) == 0 {
+				row(t, key.ID, team.Name, "(none)")
+			}
+		}
+	}
+	return t.Flush()
+}
+
+// row writes one line. Errors of w come back from Flush.
+func row(t *tabwriter.Writer, cells ...string) {
+	fmt.Fprintln(t, strings.Join(cells, "\t")) //nolint:errcheck // see above
+}
+
+// limitsOf lists the limits that calls with the key can meet, from the widest.
+func (c *Config) limitsOf(t *Team, k *Key) []*budget.Limit {
+	limits := append([]*budget.Limit(nil), c.Limits...)
+	for i := range c.Models {
+		if m := &c.Models[i]; t.mayUse(m, c.configured) {
+			limits = append(limits, m.Limits...)
+		}
+	}
+	limits = append(limits, t.Limits...)
+	return append(limits, k.Limits...)
+}
+
+// configured tells whether there is a model of this name.
+func (c *Config) configured(name string) bool {
+	return slices.ContainsFunc(c.Models, func(m Model) bool { return m.Name == name })
+}
+
+// cells are the columns of a limit.
+func cells(l *budget.Limit) []string {
+	per := ""
+	if l.Period != "" {
+		per = "/" + string(l.Period)
+	}
+	burst := "-"
+	if l.Algorithm == budget.TokenBucket {
+		burst = amountText(l.Unit, l.Burst)
+	}
+	exceed := "reject"
+	if l.Wait {
+		exceed = "wait " + l.MaxWait.String()
+	}
+	mode := string(l.Mode)
+	if l.Candidate != 0 {
+		mode += ", candidate " + amountText(l.Unit, l.Candidate)
+	}
+	return []string{written(l), string(l.Scope), string(l.Unit), amountText(l.Unit, l.Amount) + per, burst,
+		string(l.Algorithm), exceed, string(l.WhenStoreDown), mode}
+}
+
+// written names a limit by what it is written under.
+func written(l *budget.Limit) string { return l.Place + "/" + l.Name }
+
+// amountText writes an amount for people: dollars, or digits in groups.
+func amountText(u budget.Unit, n int64) string {
+	if u == budget.USD {
+		units, fraction := n/1_000_000, strings.TrimRight(fmt.Sprintf("%06d", n%1_000_000), "0")
+		return "$" + grouped(units) + strings.TrimRight("."+fraction, ".")
+	}
+	return grouped(n)
+}
+
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"llmgw/configs"
+)
+
+// Load reads the file at path. env answers for ${NAME} (os.LookupEnv); a
+// relative ${file:PATH} is beside the file. The error is Errors if the file
+// could be read; the Config's Version is the file's modification time.
+func Load(path string, env func(name string) (string, bool)) (*Config, error) {
+	src, err := readFile(path, maxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	c, err := parseVersion(path, src, info.ModTime().UnixMilli(), Lookups{
+		Env: env,
+		File: func(name string) ([]byte, error) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(filepath.Dir(path), name)
+			}
+			return readFile(name, maxSecretBytes)
+		},
+	})
+	return c, err
+}
+
+// Default is the configuration that is built in: a simulated provider, a demo
+// team, and counters in memory.
+func Default() (*Config, error) {
+	return Parse("default.yaml", []byte(configs.Default()), Lookups{})
+}
+
+// Parse reads a configuration's text; name stands for it in errors, which are
+// always Errors. The Config's Version is 0.
+func Parse(name string, src []byte, lookups Lookups) (*Config, error) {
+	return parseVersion(name, src, 0, lookups)
+}
+
+func parseVersion(name string, src []byte, version int64, lookups Lookups) (*Config, error) {
+	root, problems := readTree(name, src)
+	if root == nil {
+		return nil, Errors(inOrder(problems))
+	}
+	d := newDecoder(name, version)
+	d.problems = lookups.expandAll(name, root)
+	c := d.config(root)
+	d.check(c)
+	if len(d.problems) > 0 {
+		return nil, Errors(inOrder(d.problems))
+	}
+	c.Warnings = inOrder(d.warnings)
+	return c, nil
+}
+
+// config reads the whole file.
+func (d *decoder) config(root *node) *Config {
+	c := &Config{
+		Server:      defaultServer(),
+		Store:       defaultStore(),
+		Enforcement: Enforce,
+		Telemetry:   Telemetry{MaxLabelValues: 1000},
+		Version:     d.version,
+	}
+	d.object(root, fields{
+		"server":      d.server(&c.Server),
+		"store":       d.store(&c.Store),
+		"enforcement": set(d, &c.Enforcement, oneOf(Enforce, Shadow, Off)),
+		"telemetry":   d.telemetry(&c.Telemetry),
+		"providers":   setList(d, &c.Providers, d.provider),
+		"models":      setList(d, &c.Models, d.model),
+		"limits":      func(n *node) { d.limitList(n, &c.Limits, gatewayPlace()) },
+		"passthrough": setList(d, &c.Passthrough, d.passthrough),
+		"teams":       setList(d, &c.Teams, d.team),
+	})
+	return c
+}
+
+// readFile reads a file of at most limit bytes, and one more of a larger one:
+// who reads the content sees that it is too large.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}

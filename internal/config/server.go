@@ -1,0 +1,161 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// longest bounds every configured duration: beyond it a number is a mistake.
+const longest = 24 * time.Hour
+
+// defaultServer is a server of which nothing is said.
+func defaultServer() Server {
+	return Server{
+		Listen:        "127.0.0.1:8080",
+		AdminListen:   "127.0.0.1:9090",
+		MaxBodyBytes:  32 << 20,
+		ShutdownGrace: 30 * time.Second,
+		OnClientGone:  Cancel,
+		Drain:         Drain{MaxTime: 30 * time.Second, MaxBytes: 10 << 20},
+		MaxWaiting:    1000,
+	}
+}
+
+func (d *decoder) server(s *Server) func(*node) {
+	return func(n *node) {
+		before := len(d.problems)
+		d.object(n, fields{
+			"listen":                 set(d, &s.Listen, listenAddress),
+			"admin_listen":           set(d, &s.AdminListen, listenAddress),
+			"admin_token":            setSecret(d, &s.AdminToken, wordOrNothing),
+			"max_body_bytes":         set(d, &s.MaxBodyBytes, size(1<<10, 1<<30)),
+			"trusted_proxies":        d.proxies(&s.TrustedProxies),
+			"drain_delay":            set(d, &s.DrainDelay, duration(0, longest)),
+			"shutdown_grace":         set(d, &s.ShutdownGrace, duration(0, longest)),
+			"on_client_gone":         set(d, &s.OnClientGone, oneOf(Cancel, DrainAnswer, ChargeEstimate)),
+			"drain":                  d.drain(&s.Drain),
+			"max_waiting":            set(d, &s.MaxWaiting, small(0, 1_000_000)),
+			"expose_upstream_limits": set(d, &s.ExposeUpstreamLimits, boolean),
+			"tls":                    d.tls(&s.TLS),
+		})
+		if len(d.problems) > before {
+			return
+		}
+		if s.Listen == s.AdminListen && !anyPort(s.Listen) {
+			d.fail(n.at("admin_listen"), "is the address of listen: the two are separate ports")
+		}
+	}
+}
+
+// anyPort tells whether the system chooses the port.
+func anyPort(address string) bool {
+	_, port, _ := net.SplitHostPort(address)
+	return port == "0"
+}
+
+func (d *decoder) proxies(dst *[]netip.Prefix) func(*node) {
+	read := setList(d, dst, func(p *netip.Prefix) func(*node) { return set(d, p, prefix) })
+	return func(n *node) {
+		read(n)
+		for i, item := range n.items {
+			if p := (*dst)[i]; p.IsValid() && p.Bits() == 0 {
+				d.warn(item, "%s trusts everybody: any client can claim any address", show(item))
+			}
+		}
+	}
+}
+
+func (d *decoder) drain(v *Drain) func(*node) {
+	return func(n *node) {
+		d.object(n, fields{
+			"max_time":  set(d, &v.MaxTime, duration(0, longest)),
+			"max_bytes": set(d, &v.MaxBytes, size(0, 1<<40)),
+		})
+	}
+}
+
+func (d *decoder) tls(t *TLS) func(*node) {
+	return func(n *node) {
+		d.object(n, fields{
+			"cert_file": set(d, &t.CertFile, anyText),
+			"key_file":  set(d, &t.KeyFile, anyText),
+		})
+		if (t.CertFile == "") != (t.KeyFile == "") {
+			d.fail(n, "tls needs cert_file and key_file, or neither")
+		}
+	}
+}
+
+// defaultStore is a store of which nothing is said.
+func defaultStore() Store {
+	return Store{
+		Kind:         "memory",
+		Heartbeat:    time.Second,
+		ReclaimAfter: 10 * time.Second,
+		CrashCharge:  budget.ChargeProgress,
+		Redis: Redis{
+			Addrs:   []string{"127.0.0.1:6379"},
+			Prefix:  "llmgw",
+			Timeout: 20 * time.Millisecond,
+		},
+	}
+}
+
+func (d *decoder) store(s *Store) func(*node) {
+	return func(n *node) {
+		before := len(d.problems)
+		d.object(n, fields{
+			"kind":          set(d, &s.Kind, oneOf("memory", "redis")),
+			"heartbeat":     set(d, &s.Heartbeat, duration(10*time.Millisecond, time.Minute)),
+			"reclaim_after": set(d, &s.ReclaimAfter, duration(20*time.Millisecond, longest)),
+			"crash_charge":  set(d, &s.CrashCharge, oneOf(budget.ChargeProgress, budget.ChargeFull, budget.ChargeNone)),
+			"redis":         d.redis(&s.Redis),
+		})
+		if len(d.problems) > before {
+			return
+		}
+		if s.ReclaimAfter < 2*s.Heartbeat {
+			d.fail(n.at("reclaim_after"), "is less than two heartbeats: one that is late would count as a crash")
+		}
+	}
+}
+
+func (d *decoder) redis(r *Redis) func(*node) {
+	return func(n *node) {
+		d.object(n, fields{
+			"addrs":       setList(d, &r.Addrs, func(a *string) func(*node) { return set(d, a, hostPort) }),
+			"master_name": set(d, &r.MasterName, wordOrNothing),
+			"username":    setSecret(d, &r.Username, anyText),
+			"password":    setSecret(d, &r.Password, anyText),
+			"db":          set(d, &r.DB, small(0, 1<<16)),
+			"tls":         set(d, &r.TLS, boolean),
+			"prefix":      set(d, &r.Prefix, name),
+			"timeout":     set(d, &r.Timeout, duration(time.Millisecond, 10*time.Second)),
+		})
+		if len(r.Addrs) == 0 {
+			d.fail(n.at("addrs"), "addrs names no server")
+		}
+		if len(r.Addrs) > 1 && r.MasterName == "" && r.DB != 0 {
+			d.fail(n.at("db"), "a Redis Cluster (several addrs without master_name) has no db but 0")
+		}
+		seen := map[string]bool{}
+		for i, a := range r.Addrs {
+			if a != "" && seen[a] {
+				d.fail(n.value("addrs").items[i], "this address is already in the list")
+			}
+			seen[a] = true
+		}
+	}
+}
+
+func (d *decoder) telemetry(t *Telemetry) func(*node) {
+	return func(n *node) {
+		d.object(n, fields{
+			"otlp_endpoint":    setSecret(d, &t.OTLPEndpoint, webAddressOrNothing),
+			"max_label_values": set(d, &t.MaxLabelValues, small(1, 1_000_000)),
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package tenant
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/fault"
+)
+
+// maxBlocks bounds the list; a longer one is a firewall's work.
+const maxBlocks = 100_000
+
+// BlockStore keeps blocks where all instances see them. Blocks calls it from
+// one goroutine at a time.
+type BlockStore interface {
+	// Load returns all blocks. What cannot be read is left out and told by the
+	// error; without any error the list is complete.
+	Load(ctx context.Context) ([]Block, error)
+	// Save keeps a block under its ID.
+	Save(ctx context.Context, b Block) error
+	// Delete forgets a block. One that is not there is no error.
+	Delete(ctx context.Context, id string) error
+}
+
+// Blocks is the list of who is kept out. It is safe for concurrent use; Match
+// takes no lock.
+type Blocks struct {
+	store BlockStore // nil: this instance alone
+	now   func() time.Time
+
+	mu      sync.Mutex // over changes, the store's calls included
+	current atomic.Pointer[blockIndex]
+}
+
+// NewBlocks returns an empty list. A nil store keeps blocks in this process
+// alone; now is the clock by which they expire.
+func NewBlocks(store BlockStore, now func() time.Time) *Blocks {
+	b := &Blocks{store: store, now: now}
+	b.current.Store(newBlockIndex(nil))
+	return b
+}
+
+// Match returns a block that keeps c out now, and whether there is one. It does
+// not block and takes no lock.
+func (b *Blocks) Match(c Caller) (Block, bool) {
+	index := b.current.Load()
+	if len(index.all) == 0 {
+		return Block{}, false
+	}
+	return index.match(c, b.now())
+}
+
+// List returns the blocks in force, in the order of their ids.
+func (b *Blocks) List() []Block {
+	now := b.now()
+	list := []Block{}
+	for _, block := range b.current.Load().all {
+		if !block.Expired(now) {
+			list = append(list, block)
+		}
+	}
+	return list
+}
+
+// Add checks block, gives it an id, keeps it in the store and puts it in force.
+// The error is a fault if the block is not valid; any other means that the
+// store did not take it, and then it is not in force.
+func (b *Blocks) Add(ctx context.Context, block Block) (Block, error) {
+	if err := block.normalize(b.now()); err != nil {
+		return Block{}, err
+	}
+	block.ID = "blk_" + strings.ToLower(rand.Text())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.current.Load().all
+	if len(all) >= maxBlocks {
+		return Block{}, fault.Invalid("", fmt.Sprintf("There are already %d blocks.", len(all)))
+	}
+	if b.store != nil {
+		if err := b.store.Save(ctx, block); err != nil {
+			return Block{}, fmt.Errorf("save block %s: %w", block.ID, err)
+		}
+	}
+	b.current.Store(newBlockIndex(append(slices.Clone(all), block)))
+	return block, nil
+}
+
+// Delete ends a block and tells whether it was there. After an error of the
+// store it is still in force.
+func (b *Blocks) Delete(ctx context.Context, id string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := slices.Clone(b.current.Load().all)
+	left := slices.DeleteFunc(all, func(block Block) bool { return block.ID == id })
+	known := len(left) < len(all)
+	if b.store != nil { // also what this instance has not seen yet
+		if err := b.store.Delete(ctx, id); err != nil {
+			return known, fmt.Errorf("delete block %s: %w", id, err)
+		}
+	}
+	b.current.Store(newBlockIndex(left))
+	return known, nil
+}
+
+// Refresh takes over what the store has now, and removes from it what expired.
+// If the store cannot be read, the blocks in force stay in force.
+func (b *Blocks) Refresh(ctx context.Context) error {
+	if b.store == nil {
+		return b.forgetExpired()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	loaded, err := b.store.Load(ctx)
+	if err != nil && loaded == nil {
+		return fmt.Errorf("load blocks: %w", err)
+	}
+	now := b.now()
+	kept := loaded[:0:0]
+	for _, block := range loaded {
+		if !block.Expired(now) {
+			kept = append(kept, block)
+			continue
+		}
+		if err := b.store.Delete(ctx, block.ID); err != nil {
+			return fmt.Errorf("delete block %s: %w", block.ID, err)
+		}
+	}
+	b.current.Store(newBlockIndex(kept))
+	if err != nil {
+		return fmt.Errorf("load blocks: %w", err)
+	}
+	return nil
+}
+
+// forgetExpired drops what is over from a list without a store.
+func (b *Blocks) forgetExpired() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	all := slices.Clone(b.current.Load().all)
+	b.current.Store(newBlockIndex(slices.DeleteFunc(all, func(block Block) bool { return block.Expired(now) })))
+	return nil
+}
+
+// blockIndex is the list as Match needs it. It never changes.
+type blockIndex struct {
+	all    []Block // by id
+	byName map[blocked][]*Block
+	byNet  map[netip.Prefix][]*Block
+	nets   []int // the lengths of networks in byNet; of IPv6 plus 128
+}
+
+// blocked is who is kept out by name.
+type blocked struct {
+	scope BlockScope
+	value string
+}
+
+func newBlockIndex(blocks []Block) *blockIndex {
+	x := &blockIndex{all: blocks, byName: map[blocked][]*Block{}, byNet: map[netip.Prefix][]*Block{}}
+	slices.SortFunc(x.all, func(a, b Block) int { return strings.Compare(a.ID, b.ID) })
+	for i := range x.all {
+		b := &x.all[i]
+		network, isNetwork := parseNetwork(b.Value)
+		if b.Scope != BlockIP || !isNetwork {
+			who := blocked{b.Scope, b.Value}
+			x.byName[who] = append(x.byName[who], b)
+			continue
+		}
+		x.byNet[network] = append(x.byNet[network], b)
+		if length := netLength(network); !slices.Contains(x.nets, length) {
+			x.nets = append(x.nets, length)
+		}
+	}
+	return x
+}
+
+// netLength tells networks apart by family and length.
+func netLength(p netip.Prefix) int {
+	if p.Addr().Is4() {
+		return p.Bits()
+	}
+	return 129 + p.Bits()
+}
+
+func (x *blockIndex) match(c Caller, now time.Time) (Block, bool) {
+	if c.Key != nil {
+		if b := inForce(x.byName[blocked{BlockKey, c.Key.ID}], now); b != nil {
+			return *b, true
+		}
+		if c.Key.Team != nil {
+			if b := inForce(x.byName[blocked{BlockTeam, c.Key.Team.Name}], now); b != nil {
+				return *b, true
+			}
+		}
+	}
+	if b := inForce(x.byName[blocked{BlockUser, c.User}], now); b != nil {
+		return *b, true
+	}
+	for _, length := range x.nets {
+		if length > 128 == c.IP.Is4() {
+			continue // of the other family
+		}
+		network, err := c.IP.Prefix(length % 129)
+		if err != nil {
+			continue // no address at all
+		}
+		if b := inForce(x.byNet[network], now); b != nil {
+			return *b, true
+		}
+	}
+	return Block{}, false
+}
+
+// inForce returns the first of blocks that is not over, or nil.
+func inForce(blocks []*Block, now time.Time) *Block {
+	for _, b := range blocks {
+		if !b.Expired(now) {
+			return b
+		}
+	}
+	return nil
+}
