@@ -1,0 +1,113 @@
+// Package admin is the operators' side of the gateway over HTTP: health,
+// metrics, limits and usage as JSON, blocks and switches, and the dashboard
+// that team leads look at. It decides nothing about requests: it shows what
+// others know and passes on what operators want, through what Config names.
+//
+// admin.go is the handler and its routes, guard.go who may come in, reply.go
+// how answers and errors look. teams.go, usage.go, control.go (blocks,
+// enforcement, reload, explain) and health.go are the routes; dashboard.go is
+// the page, live.go what it shows.
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/ledger"
+	"llmgw/internal/tenant"
+)
+
+// Config is what the admin plane shows and changes. All functions must be safe
+// for concurrent use. Those that are nil have their routes answer 501.
+type Config struct {
+	// Token, when not empty, is asked for as a Bearer token everywhere but at
+	// the health checks.
+	Token string
+	// Now tells the time. nil: time.Now.
+	Now func() time.Time
+
+	// Teams lists the teams of the configuration in force.
+	Teams func() []tenant.Team
+	// Common lists the limits that teams share: of the gateway and of models.
+	Common func() []*budget.Limit
+	// Read reads counters from the store, as budget.Store's Read.
+	Read func(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
+
+	// Usage and Series are the ledger's.
+	Usage  func(ctx context.Context, from, to time.Time, groupBy []string) ([]ledger.Row, error)
+	Series func(ctx context.Context) (ledger.Series, error)
+
+	Blocks      blocks
+	Enforcement enforcement
+	// Reload loads the configuration again; its errors, one or many joined, are
+	// what is wrong with it.
+	Reload func(ctx context.Context) error
+	// Explain judges a request without charging it. Its value becomes JSON. Its
+	// errors may be faults; ErrNotFound says that there is no such key.
+	Explain func(ctx context.Context, keyID, path string, body []byte) (any, error)
+
+	// Ready tells whether the gateway takes requests, and in what state: ok,
+	// degraded, starting, draining.
+	Ready   func() (status string, ready bool)
+	Metrics http.Handler
+	// Live tells what this instance is at.
+	Live func() Live
+}
+
+// blocks are who may not come in; tenant.Blocks are such.
+type blocks interface {
+	List() []tenant.Block
+	Add(ctx context.Context, b tenant.Block) (tenant.Block, error)
+	Delete(ctx context.Context, id string) (known bool, err error)
+}
+
+// enforcement is the main switch: enforce, shadow or off.
+type enforcement interface {
+	Mode(ctx context.Context) (string, error)
+	SetMode(ctx context.Context, mode string) error
+}
+
+// ErrNotFound says that a key that an operator named does not exist.
+var ErrNotFound = errors.New("admin: not found")
+
+type handler struct {
+	config Config
+	live   liveCache
+	page   page
+}
+
+// New returns the handler of the admin plane.
+func New(c Config) http.Handler {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	h := &handler{config: c, page: newPage()}
+	inside := http.NewServeMux()
+	inside.HandleFunc("GET /metrics", h.metrics)
+	inside.HandleFunc("GET /dashboard", h.dashboard)
+	inside.HandleFunc("GET /dashboard/live", h.liveJSON)
+	inside.HandleFunc("GET /admin/v1/live", h.liveJSON)
+	inside.HandleFunc("GET /admin/v1/teams", h.teams)
+	inside.HandleFunc("GET /admin/v1/teams/{team}", h.team)
+	inside.HandleFunc("POST /admin/v1/explain", h.explain)
+	inside.HandleFunc("GET /admin/v1/usage", h.usage)
+	inside.HandleFunc("GET /admin/v1/blocks", h.listBlocks)
+	inside.HandleFunc("POST /admin/v1/blocks", h.addBlock)
+	inside.HandleFunc("DELETE /admin/v1/blocks/{id}", h.removeBlock)
+	inside.HandleFunc("GET /admin/v1/enforcement", h.enforcement)
+	inside.HandleFunc("PUT /admin/v1/enforcement", h.setEnforcement)
+	inside.HandleFunc("POST /admin/v1/reload", h.reload)
+	inside.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/dashboard", http.StatusSeeOther)
+	})
+
+	outside := http.NewServeMux()
+	outside.HandleFunc("GET /healthz", h.healthz)
+	outside.HandleFunc("GET /readyz", h.readyz)
+	outside.HandleFunc("POST /dashboard/login", h.login)
+	outside.Handle("/", h.guard(plainErrors(inside)))
+	return http.NewCrossOriginProtection().Handler(plainErrors(outside))
+}

@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"llmgw/internal/fault"
+	"llmgw/internal/tenant"
+)
+
+// maxExplained bounds the body that explain judges.
+const maxExplained = 64 << 20
+
+var modes = []string{"enforce", "shadow", "off"}
+
+func (h *handler) listBlocks(w http.ResponseWriter, _ *http.Request) {
+	if h.config.Blocks == nil {
+		notServed(w)
+		return
+	}
+	blocks := h.config.Blocks.List()
+	if blocks == nil {
+		blocks = []tenant.Block{}
+	}
+	reply(w, http.StatusOK, map[string]any{"blocks": blocks})
+}
+
+func (h *handler) addBlock(w http.ResponseWriter, r *http.Request) {
+	if h.config.Blocks == nil {
+		notServed(w)
+		return
+	}
+	body, ok := readBody(w, r, maxBody)
+	if !ok {
+		return
+	}
+	block, err := tenant.ParseBlock(body, h.config.Now())
+	if err == nil {
+		block, err = h.config.Blocks.Add(r.Context(), block)
+	}
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	w.Header().Set("Location", "/admin/v1/blocks/"+block.ID)
+	reply(w, http.StatusCreated, block)
+}
+
+func (h *handler) removeBlock(w http.ResponseWriter, r *http.Request) {
+	if h.config.Blocks == nil {
+		notServed(w)
+		return
+	}
+	id := r.PathValue("id")
+	known, err := h.config.Blocks.Delete(r.Context(), id)
+	switch {
+	case err != nil:
+		storeAway(w, err)
+	case !known:
+		notFound(w, fmt.Sprintf("There is no block %q.", id))
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+type modeBody struct {
+	Mode string `json:"mode"`
+}
+
+func (h *handler) enforcement(w http.ResponseWriter, r *http.Request) {
+	if h.config.Enforcement == nil {
+		notServed(w)
+		return
+	}
+	mode, err := h.config.Enforcement.Mode(r.Context())
+	if err != nil {
+		storeAway(w, err)
+		return
+	}
+	reply(w, http.StatusOK, modeBody{mode})
+}
+
+func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request) {
+	if h.config.Enforcement == nil {
+		notServed(w)
+		return
+	}
+	var asked modeBody
+	if !readJSON(w, r, maxBody, &asked) {
+		return
+	}
+	if !slices.Contains(modes, asked.Mode) {
+		badRequest(w, "mode is %q, not one of %s.", asked.Mode, strings.Join(modes, ", "))
+		return
+	}
+	if err := h.config.Enforcement.SetMode(r.Context(), asked.Mode); err != nil {
+		storeAway(w, err)
+		return
+	}
+	reply(w, http.StatusOK, asked)
+}
+
+func (h *handler) reload(w http.ResponseWriter, r *http.Request) {
+	if h.config.Reload == nil {
+		notServed(w)
+		return
+	}
+	if err := h.config.Reload(r.Context()); err != nil {
+		list := flatten(err)
+		reply(w, http.StatusUnprocessableEntity, errorBody{
+			Error:  errorText{"invalid_configuration", fmt.Sprintf("The configuration was refused with %d errors; the old one stays in force.", len(list))},
+			Errors: list,
+		})
+		return
+	}
+	reply(w, http.StatusOK, statusBody{"ok"})
+}
+
+// flatten lists joined errors one by one.
+func flatten(err error) []string {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return strings.Split(strings.TrimSpace(err.Error()), "\n")
+	}
+	var list []string
+	for _, e := range joined.Unwrap() {
+		list = append(list, flatten(e)...)
+	}
+	return list
+}
+
+type explainRequest struct {
+	KeyID string          `json:"key_id"`
+	Path  string          `json:"path"`
+	Body  json.RawMessage `json:"body"` // an object, or a string that holds one
+}
+
+func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+	if h.config.Explain == nil {
+		notServed(w)
+		return
+	}
+	var asked explainRequest
+	if !readJSON(w, r, maxExplained, &asked) {
+		return
+	}
+	if asked.KeyID == "" || asked.Path == "" || len(asked.Body) == 0 {
+		badRequest(w, "key_id, path and body are wanted.")
+		return
+	}
+	body := []byte(asked.Body)
+	if body[0] == '"' {
+		var text string
+		if err := json.Unmarshal(body, &text); err != nil {
+			badRequest(w, "body is no valid string: %s.", err)
+			return
+		}
+		body = []byte(text)
+	}
+	answer, err := h.config.Explain(r.Context(), asked.KeyID, asked.Path, body)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	reply(w, http.StatusOK, answer)
+}
+
+// fail answers with an error of explain or of a block: a fault as what it is,
+// anything else as the store's.
+func (h *handler) fail(w http.ResponseWriter, err error) {
+	if errors.Is(err, ErrNotFound) {
+		notFound(w, "There is no such key.")
+		return
+	}
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		storeAway(w, err)
+		return
+	}
+	status := http.StatusUnprocessableEntity
+	switch f.Code {
+	case fault.InvalidAPIKey, fault.NotFound, fault.ModelNotFound:
+		status = http.StatusNotFound
+	case fault.InvalidRequest, fault.ExceedsLimit, fault.MethodNotAllowed:
+		status = http.StatusBadRequest
+	case fault.Blocked, fault.ModelNotAllowed:
+		status = http.StatusForbidden
+	case fault.RequestTooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case fault.LimiterUnavailable:
+		status = http.StatusServiceUnavailable
+	case fault.Internal:
+		status = http.StatusInternalServerError
+	}
+	replyError(w, status, string(f.Code), f.Message)
+}

@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The dashboard's cookie is a pass of its own, made from the token but not the
+// token: it opens the page and its figures only, and ends after a while. It is
+// sent to /dashboard and nowhere else.
+const (
+	cookieName = "llmgw_dashboard"
+	cookiePath = "/dashboard"
+	passLasts  = 12 * time.Hour
+)
+
+// guard lets in who has the token, and to the dashboard who has a pass.
+func (h *handler) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.config.Token == "" || h.hasToken(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		onDashboard := r.URL.Path == cookiePath || strings.HasPrefix(r.URL.Path, cookiePath+"/")
+		if onDashboard && h.hasPass(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="llmgw admin"`)
+		if r.URL.Path == cookiePath && r.Method == http.MethodGet {
+			h.page.serveLogin(w, loginFresh)
+			return
+		}
+		replyError(w, http.StatusUnauthorized, "unauthorized", "The admin plane wants its token: Authorization: Bearer <admin_token>.")
+	})
+}
+
+func (h *handler) hasToken(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && h.isToken(strings.TrimSpace(token))
+}
+
+// isToken compares in constant time, whatever the lengths.
+func (h *handler) isToken(given string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(h.config.Token))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// login trades the token, given in the page's form, for a pass.
+func (h *handler) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if h.config.Token != "" {
+		if !h.isToken(strings.TrimSpace(r.PostFormValue("token"))) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="llmgw admin"`)
+			h.page.serveLogin(w, loginFailed)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{
+			Name: cookieName, Value: h.pass(h.config.Now().Add(passLasts)), Path: cookiePath,
+			MaxAge: int(passLasts.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+		})
+	}
+	http.Redirect(w, r, "/dashboard", http.StatusSeeOther)
+}
+
+func (h *handler) hasPass(r *http.Request) bool {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return false
+	}
+	unix, _, _ := strings.Cut(cookie.Value, ".")
+	seconds, err := strconv.ParseInt(unix, 10, 64)
+	if err != nil {
+		return false
+	}
+	until := time.Unix(seconds, 0)
+	return h.config.Now().Before(until) && subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(h.pass(until))) == 1
+}
+
+// pass is "unix time.HMAC-SHA256(token, purpose and time)".
+func (h *handler) pass(until time.Time) string {
+	unix := strconv.FormatInt(until.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(h.config.Token))
+	mac.Write([]byte("llmgw dashboard until " + unix))
+	return unix + "." + hex.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/ledger"
+)
+
+// Live is what this instance is at.
+type Live struct {
+	Instance  string     `json:"instance,omitempty"`
+	Inflight  int        `json:"inflight"` // requests being handled
+	Open      int        `json:"open"`     // reservations not yet settled
+	Waiting   int        `json:"waiting"`  // requests held by limits with on_exceed: wait
+	Providers []Provider `json:"providers"`
+}
+
+// Provider is what one provider is at.
+type Provider struct {
+	Name     string `json:"name"`
+	State    string `json:"state"` // ok, paused, broken
+	Waiting  int    `json:"waiting"`
+	Inflight int    `json:"inflight"`
+	// Headroom is what is left of the provider's limits.
+	Headroom []Headroom `json:"headroom"`
+}
+
+// Headroom is what is left of one limit of a provider. Limit 0: not known.
+type Headroom struct {
+	Unit      string `json:"unit"`
+	Remaining int64  `json:"remaining"`
+	Limit     int64  `json:"limit"`
+}
+
+// liveBody is what the dashboard draws.
+type liveBody struct {
+	At          time.Time      `json:"at"`
+	Status      string         `json:"status"`
+	Enforcement string         `json:"enforcement,omitempty"`
+	Live        Live           `json:"live"`
+	Budgets     []limitBody    `json:"budgets"`
+	Series      *ledger.Series `json:"series,omitempty"`
+	// Problems say what could not be had, in words.
+	Problems []string `json:"problems,omitempty"`
+}
+
+const (
+	liveFreshFor = 900 * time.Millisecond // many pages share one reading
+	liveTimeout  = 2 * time.Second
+	// maxBudgets bounds how many counters are read for the dashboard.
+	maxBudgets = 400
+)
+
+// liveCache keeps the last reading for all pages that ask within a second.
+type liveCache struct {
+	mu   sync.Mutex
+	at   time.Time
+	body liveBody
+}
+
+func (h *handler) liveJSON(w http.ResponseWriter, r *http.Request) {
+	reply(w, http.StatusOK, h.liveNow(r.Context()))
+}
+
+func (h *handler) liveNow(ctx context.Context) liveBody {
+	h.live.mu.Lock()
+	defer h.live.mu.Unlock()
+	if now := h.config.Now(); now.Sub(h.live.at) >= liveFreshFor {
+		// One page's leaving must not spoil the reading of the others.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
+		defer cancel()
+		h.live.body, h.live.at = h.readLive(ctx), now
+	}
+	return h.live.body
+}
+
+// readLive gathers what it can get; what it cannot is a problem, not an error.
+func (h *handler) readLive(ctx context.Context) liveBody {
+	b := liveBody{At: h.config.Now().UTC(), Status: "ok", Budgets: []limitBody{}}
+	trouble := func(what string, err error) { b.Problems = append(b.Problems, what+": "+err.Error()) }
+	if h.config.Ready != nil {
+		b.Status, _ = h.config.Ready()
+	}
+	if h.config.Live != nil {
+		b.Live = h.config.Live()
+	}
+	if b.Live.Providers == nil {
+		b.Live.Providers = []Provider{}
+	}
+	if h.config.Enforcement != nil {
+		mode, err := h.config.Enforcement.Mode(ctx)
+		if err != nil {
+			trouble("enforcement", err)
+		}
+		b.Enforcement = mode
+	}
+	if h.config.Read != nil {
+		budgets, at, err := h.levels(ctx, h.watched())
+		if err != nil {
+			trouble("budgets", err)
+		} else {
+			b.Budgets, b.At = budgets, at.UTC()
+		}
+	}
+	if h.config.Series != nil {
+		series, err := h.config.Series(ctx)
+		if err != nil {
+			trouble("usage", err)
+		} else {
+			b.Series = &series
+		}
+	}
+	return b
+}
+
+// watched lists the limits with a level of their own, teams' first.
+func (h *handler) watched() []*budget.Limit {
+	var limits []*budget.Limit
+	if h.config.Common != nil {
+		limits = append(limits, h.config.Common()...)
+	}
+	if h.config.Teams != nil {
+		for _, t := range h.config.Teams() {
+			limits = append(limits, ownLimits(t)...)
+		}
+	}
+	kept := limits[:0:0]
+	for _, l := range limits {
+		if single(l) && len(kept) < maxBudgets {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}

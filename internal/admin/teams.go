@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/ledger"
+	"llmgw/internal/tenant"
+)
+
+// quantity is an amount in a limit's unit: whole, but for dollars.
+type quantity any
+
+func quantityOf(u budget.Unit, n int64) quantity {
+	if u == budget.USD {
+		return ledger.Dollars(n)
+	}
+	return n
+}
+
+// limitBody is a limit as operators see it. A limit that has a counter for each
+// user, address or model has no level of its own: Remaining, Open and ResetMS
+// are then absent.
+type limitBody struct {
+	Scope     string   `json:"scope"`
+	Owner     string   `json:"owner"`
+	Name      string   `json:"name"`
+	Unit      string   `json:"unit"`
+	Amount    quantity `json:"amount"`
+	Per       string   `json:"per,omitempty"`
+	Capacity  quantity `json:"capacity"`
+	Remaining quantity `json:"remaining,omitempty"`
+	Open      quantity `json:"open,omitempty"`
+	ResetMS   *int64   `json:"reset_ms,omitempty"`
+	Mode      string   `json:"mode"`
+	// LimitedBy is what a refusal calls this limit.
+	LimitedBy string `json:"limited_by"`
+}
+
+type teamSummary struct {
+	Name   string   `json:"name"`
+	Models []string `json:"models,omitempty"`
+	Keys   []string `json:"keys"`
+	Limits int      `json:"limits"`
+}
+
+type teamBody struct {
+	Name   string      `json:"name"`
+	Models []string    `json:"models,omitempty"`
+	Keys   []string    `json:"keys"`
+	Limits []limitBody `json:"limits"`
+	At     time.Time   `json:"at"` // the store's time of these levels
+}
+
+// teams lists the teams, without levels.
+func (h *handler) teams(w http.ResponseWriter, _ *http.Request) {
+	if h.config.Teams == nil {
+		notServed(w)
+		return
+	}
+	list := []teamSummary{}
+	for _, t := range h.config.Teams() {
+		list = append(list, teamSummary{t.Name, models(t), keys(t), len(ownLimits(t))})
+	}
+	reply(w, http.StatusOK, map[string]any{"teams": list})
+}
+
+// team shows the limits that requests of one team draw on, read from the store
+// now: the team's own, its keys', the gateway's, and those of models that it
+// may use.
+func (h *handler) team(w http.ResponseWriter, r *http.Request) {
+	if h.config.Teams == nil || h.config.Read == nil {
+		notServed(w)
+		return
+	}
+	name := r.PathValue("team")
+	all := h.config.Teams()
+	i := slices.IndexFunc(all, func(t tenant.Team) bool { return t.Name == name })
+	if i < 0 {
+		notFound(w, fmt.Sprintf("There is no team %q.", name))
+		return
+	}
+	team := all[i]
+	limits := ownLimits(team)
+	if h.config.Common != nil {
+		for _, l := range h.config.Common() {
+			if l.Scope != budget.Model || team.Allows(l.Owner) {
+				limits = append(limits, l)
+			}
+		}
+	}
+	bodies, at, err := h.levels(r.Context(), limits)
+	if err != nil {
+		storeAway(w, err)
+		return
+	}
+	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), bodies, at})
+}
+
+// levels shows limits as the store has them now. Team limits come first.
+func (h *handler) levels(ctx context.Context, limits []*budget.Limit) ([]limitBody, time.Time, error) {
+	rank := func(s budget.Scope) int { return slices.Index(scopeOrder, s) }
+	limits = slices.Clone(limits)
+	slices.SortStableFunc(limits, func(a, b *budget.Limit) int { return cmp.Compare(rank(a.Scope), rank(b.Scope)) })
+	var lines []budget.Line
+	for _, l := range limits {
+		if single(l) {
+			lines = append(lines, budget.Line{Limit: l})
+		}
+	}
+	states, at, err := h.config.Read(ctx, lines)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if len(states) != len(lines) {
+		return nil, time.Time{}, fmt.Errorf("the store told %d levels of %d limits", len(states), len(lines))
+	}
+	bodies := make([]limitBody, 0, len(limits))
+	for _, l := range limits {
+		b := describe(l)
+		if single(l) {
+			s := states[0]
+			states = states[1:]
+			b.Capacity = quantityOf(l.Unit, s.Capacity)
+			b.Remaining = quantityOf(l.Unit, s.Remaining)
+			b.Open = quantityOf(l.Unit, s.Open)
+			ms := (s.Reset + time.Millisecond - 1).Milliseconds()
+			b.ResetMS = &ms
+		}
+		bodies = append(bodies, b)
+	}
+	return bodies, at, nil
+}
+
+func describe(l *budget.Limit) limitBody {
+	return limitBody{
+		Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit),
+		Amount: quantityOf(l.Unit, l.Amount), Per: string(l.Period),
+		Capacity: quantityOf(l.Unit, l.Capacity()),
+		Mode:     string(cmp.Or(l.Mode, budget.Enforce)), LimitedBy: l.By(),
+	}
+}
+
+var scopeOrder = []budget.Scope{budget.Team, budget.Key, budget.Gateway, budget.Model, budget.Provider, budget.User, budget.IP}
+
+// single tells whether l has one counter: a model limit has, unless it is
+// written under something else and counts each model.
+func single(l *budget.Limit) bool {
+	switch l.Scope {
+	case budget.User, budget.IP:
+		return false
+	case budget.Model:
+		return l.Place == string(budget.Model)+"/"+l.Owner
+	default:
+		return true
+	}
+}
+
+// ownLimits are a team's limits and its keys'.
+func ownLimits(t tenant.Team) []*budget.Limit {
+	limits := slices.Clone(t.Limits)
+	for _, k := range t.Keys {
+		limits = append(limits, k.Limits...)
+	}
+	return limits
+}
+
+func keys(t tenant.Team) []string {
+	ids := make([]string, 0, len(t.Keys))
+	for _, k := range t.Keys {
+		ids = append(ids, k.ID)
+	}
+	return ids
+}
+
+// models are those that a team may use; nil: all.
+func models(t tenant.Team) []string {
+	if t.Models == nil {
+		return nil
+	}
+	names := []string{}
+	for name, may := range t.Models {
+		if may {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"llmgw/internal/ledger"
+)
+
+// usageSpan is what is shown when nobody says from when.
+const usageSpan = 24 * time.Hour
+
+type usageBody struct {
+	From time.Time    `json:"from"`
+	To   time.Time    `json:"to"`
+	Rows []ledger.Row `json:"rows"`
+}
+
+// usage adds up what was spent: by team and model, of the last day, unless the
+// query says otherwise.
+func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
+	if h.config.Usage == nil {
+		notServed(w)
+		return
+	}
+	query := r.URL.Query()
+	to, ok := timeParam(w, query.Get("to"), "to", h.config.Now())
+	if !ok {
+		return
+	}
+	from, ok := timeParam(w, query.Get("from"), "from", to.Add(-usageSpan))
+	if !ok {
+		return
+	}
+	if from.After(to) {
+		badRequest(w, "from must not be after to.")
+		return
+	}
+	groups := []string{ledger.ByTeam, ledger.ByModel}
+	if query.Has("group_by") {
+		groups = nil
+		for by := range strings.SplitSeq(query.Get("group_by"), ",") {
+			by = strings.TrimSpace(by)
+			if by == "" {
+				continue
+			}
+			if by != ledger.ByTeam && by != ledger.ByModel {
+				badRequest(w, "group_by takes team and model, not %q.", by)
+				return
+			}
+			if !slices.Contains(groups, by) {
+				groups = append(groups, by)
+			}
+		}
+	}
+	rows, err := h.config.Usage(r.Context(), from, to, groups)
+	if err != nil {
+		storeAway(w, err)
+		return
+	}
+	if rows == nil {
+		rows = []ledger.Row{}
+	}
+	reply(w, http.StatusOK, usageBody{from, to, rows})
+}
+
+// timeParam reads an RFC 3339 time, or answers 400 itself.
+func timeParam(w http.ResponseWriter, text, name string, otherwise time.Time) (time.Time, bool) {
+	if text == "" {
+		return otherwise.UTC(), true
+	}
+	// A plus sign that was not escaped comes as a space.
+	t, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "+", 1))
+	if err != nil {
+		badRequest(w, "%s is %q, not a time such as 2026-11-29T18:00:00Z.", name, text)
+		return time.Time{}, false
+	}
+	return t, true
+}
