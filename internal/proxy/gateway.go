@@ -142,3 +142,10 @@ func sendContext(client context.Context, rules *Rules) (ctx context.Context, ans
 		cancelSend()
 	}
 }
+
+// Waiting is the number of requests held by limits that let them wait.
+func (g *Gateway) Waiting() int {
+	g.waiting.mu.Lock()
+	defer g.waiting.mu.Unlock()
+	return g.waiting.waiting
+}

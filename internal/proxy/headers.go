@@ -144,7 +144,7 @@ func window(l *budget.Limit, at time.Time) time.Duration {
 	if !l.Period.Calendar() {
 		return 0
 	}
-	start, end := budget.PeriodBounds(l, at)
+	start, end := budget.PeriodAt(l, at)
 	return end.Sub(start)
 }
 

@@ -52,12 +52,12 @@ func (m *Model) amount(unit budget.Unit, u tokens.Usage, requests int64) int64 {
 	}
 }
 
-// caller is who asks, as far as limits are concerned.
+// caller is who asks, as far as limits are concerned. User is empty until the
+// body is read.
 type caller struct {
-	key  *tenant.Key
+	tenant.Caller
 	team *tenant.Team
 	ip   string // the address's counter: IPv6 by /64
-	user string // as the client names it; empty until the body is read
 }
 
 // anonymous is the user of requests that name none: they share one counter.
@@ -198,7 +198,7 @@ func wrongDialect(name string, m *Model) error {
 // lines is what p draws on: every limit of the gateway, the model, the team
 // and the key, with the counter and the amount of each.
 func (r *Rules) lines(p *plan) []budget.Line {
-	groups := [...][]*budget.Limit{r.Limits, p.model.Limits, p.caller.team.Limits, p.caller.key.Limits}
+	groups := [...][]*budget.Limit{r.Limits, p.model.Limits, p.caller.team.Limits, p.caller.Key.Limits}
 	n := 0
 	for _, g := range groups {
 		n += len(g)
@@ -220,10 +220,10 @@ func (r *Rules) lines(p *plan) []budget.Line {
 func (p *plan) counter(l *budget.Limit) string {
 	switch l.Scope {
 	case budget.User:
-		if p.caller.user == "" {
+		if p.caller.User == "" {
 			return anonymous
 		}
-		return p.caller.user
+		return p.caller.User
 	case budget.IP:
 		return p.caller.ip
 	case budget.Model:

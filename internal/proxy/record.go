@@ -65,7 +65,7 @@ func (rec *record) planned(w http.ResponseWriter, p *plan) {
 	w.Header()["X-Llmgw-Estimated-Tokens"] = []string{p.estimated()}
 	asked := telemetry.Asked{
 		Operation: string(p.call.Endpoint.Operation), Model: p.call.Model, Choices: p.call.Choices,
-		Team: p.caller.team.Name, KeyID: p.caller.key.ID, RequestID: rec.id,
+		Team: p.caller.team.Name, KeyID: p.caller.Key.ID, RequestID: rec.id,
 	}
 	if p.call.HasMaxOutput {
 		asked.MaxTokens = p.call.MaxOutput
@@ -210,8 +210,8 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
 	}
-	if rec.caller.key != nil {
-		e.KeyID = rec.caller.key.ID
+	if rec.caller.Key != nil {
+		e.KeyID = rec.caller.Key.ID
 	}
 	if p := rec.plan; p != nil {
 		e.Model = p.call.Model

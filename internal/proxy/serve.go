@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -136,11 +135,8 @@ func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	if !known {
 		return caller{}, unknownKey(secret)
 	}
-	who := caller{key: key, team: key.Team}
-	if ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"]); ip != (netip.Addr{}) {
-		who.ip = tenant.Bucket(ip)
-	}
-	return who, nil
+	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	return caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: tenant.Bucket(ip)}, nil
 }
 
 func unknownKey(secret string) error {
@@ -166,11 +162,11 @@ func parse(w http.ResponseWriter, r *http.Request, rules *Rules, rt route, param
 
 // admit completes the caller by its user, and refuses who is blocked.
 func (g *Gateway) admit(r *http.Request, who caller, call *dialect.Call) (caller, error) {
-	who.user = r.Header.Get("X-Llmgw-User")
-	if who.user == "" {
-		who.user = call.User
+	who.User = r.Header.Get("X-Llmgw-User")
+	if who.User == "" {
+		who.User = call.User
 	}
-	b, blocked := g.Blocks.Match(tenant.Subject{Key: who.key.ID, Team: who.team.Name, User: who.user, IP: who.ip}, time.Now())
+	b, blocked := g.Blocks.Match(who.Caller)
 	if !blocked {
 		return who, nil
 	}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"llmgw/internal/app"
+)
+
+// maxEstimated bounds the body that is read, in bytes.
+const maxEstimated = 256 << 20
+
+// estimateBody reads a request body and shows what a gateway would reserve for
+// it.
+func estimateBody(args []string, streams streams) int {
+	f := flags("estimate", streams)
+	model := f.String("model", "", "the model, if the body names none or another is meant")
+	path := f.String("path", "/v1/chat/completions", "the endpoint that the body is for")
+	asJSON := f.Bool("json", false, "print one JSON object")
+	configFile := f.String("config", "", "a configuration whose models' settings are used")
+	if code, stop := parsed(f, args, 0, 1, streams); stop {
+		return code
+	}
+	body, err := readInput(f.Arg(0), streams.in)
+	if err != nil {
+		return problem(streams, err)
+	}
+	e, err := app.Estimate(app.EstimateOptions{ConfigFile: *configFile, Model: *model, Path: *path, Body: body})
+	if err != nil {
+		return problem(streams, fmt.Errorf("estimate: %w", err))
+	}
+	if *asJSON {
+		out, err := json.Marshal(e)
+		if err != nil {
+			return problem(streams, err)
+		}
+		fmt.Fprintf(streams.out, "%s\n", out)
+		return exitOK
+	}
+	if err := printEstimate(streams.out, e); err != nil {
+		return problem(streams, err)
+	}
+	return exitOK
+}
+
+func readInput(file string, stdin io.Reader) ([]byte, error) {
+	in := stdin
+	if file != "" && file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer opened.Close()
+		in = opened
+	}
+	body, err := io.ReadAll(io.LimitReader(in, maxEstimated+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	if len(body) > maxEstimated {
+		return nil, errors.New("read the body: it is larger than 256 MiB")
+	}
+	return body, nil
+}
+
+// printEstimate shows the parts of an estimate, largest meaning first.
+func printEstimate(w io.Writer, e any) error {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	indent := ""
+	var key string
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return t.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		switch v := token.(type) {
+		case json.Delim:
+			switch {
+			case v == '{' && key != "":
+				fmt.Fprintf(t, "%s%s\t\n", indent, key)
+				indent, key = indent+"  ", ""
+			case v == '}':
+				indent = strings.TrimSuffix(indent, "  ")
+			}
+		default:
+			if key == "" {
+				key = fmt.Sprint(v)
+				continue
+			}
+			fmt.Fprintf(t, "%s%s\t%v\n", indent, key, v)
+			key = ""
+		}
+	}
+}

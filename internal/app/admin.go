@@ -1,0 +1,168 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"llmgw/internal/admin"
+	"llmgw/internal/budget"
+	"llmgw/internal/config"
+	"llmgw/internal/fault"
+	"llmgw/internal/proxy"
+	"llmgw/internal/telemetry"
+	"llmgw/internal/tenant"
+)
+
+// adminHandler is the admin plane over the parts of a.
+func (a *App) adminHandler(c *config.Config) http.Handler {
+	return admin.New(admin.Config{
+		Token:       c.Server.AdminToken,
+		Teams:       a.teams,
+		Common:      a.commonLimits,
+		Read:        a.limiter.Read,
+		Usage:       a.ledger.Usage,
+		Series:      a.ledger.Series,
+		Blocks:      blocks{a.blocks},
+		Enforcement: enforcement{a},
+		Reload:      a.Reload,
+		Explain:     a.explain,
+		Ready:       a.ready,
+		Metrics:     a.metrics.Handler(),
+		Live:        a.live,
+	})
+}
+
+// ready tells whether calls should come here: once the store has answered, and
+// until the gateway drains.
+func (a *App) ready() (string, bool) {
+	switch {
+	case a.draining.Load():
+		return "draining", false
+	case !a.storeSeen.Load():
+		return "starting", false
+	case !a.limiter.Up():
+		return "degraded", true
+	default:
+		return "ok", true
+	}
+}
+
+func (a *App) teams() []admin.Team {
+	c := a.config.Load()
+	teams := make([]admin.Team, len(c.Teams))
+	for i, t := range c.Teams {
+		teams[i] = admin.Team{Name: t.Name, Models: t.Models, Limits: append([]*budget.Limit(nil), t.Limits...)}
+		for _, k := range t.Keys {
+			teams[i].Keys = append(teams[i].Keys, k.ID)
+			teams[i].Limits = append(teams[i].Limits, k.Limits...)
+		}
+	}
+	return teams
+}
+
+// commonLimits are those of the gateway and of the models.
+func (a *App) commonLimits() []*budget.Limit {
+	c := a.config.Load()
+	limits := append([]*budget.Limit(nil), c.Limits...)
+	for _, m := range c.Models {
+		limits = append(limits, m.Limits...)
+	}
+	return limits
+}
+
+func (a *App) explain(ctx context.Context, keyID, path string, body []byte) (any, error) {
+	e, err := a.gateway.Explain(ctx, a.limiter.Read, keyID, path, body)
+	var f *fault.Error
+	if errors.As(err, &f) && f.Code == fault.InvalidAPIKey {
+		return nil, admin.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// live is what this instance is at, for the dashboard.
+func (a *App) live() admin.Live {
+	l := admin.Live{
+		Instance: instanceName(a.config.Load()), Inflight: a.gateway.Inflight(), Open: a.limiter.Open(), Waiting: a.gateway.Waiting(),
+	}
+	for _, p := range a.client.Live() {
+		shown := admin.Provider{Name: p.Name, State: p.State, Waiting: p.Waiting, Inflight: p.Inflight}
+		for _, h := range p.Headroom {
+			shown.Headroom = append(shown.Headroom, admin.Headroom{Unit: h.Unit, Remaining: h.Remaining, Limit: h.Limit})
+		}
+		l.Providers = append(l.Providers, shown)
+	}
+	return l
+}
+
+// limitLevels are the limits with one counter, as the store has them.
+func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
+	limits := limitsOf(a.config.Load())
+	lines := make([]budget.Line, len(limits))
+	for i, l := range limits {
+		lines[i] = budget.Line{Limit: l}
+	}
+	states, _, err := a.limiter.Read(ctx, lines)
+	levels := make([]telemetry.Level, len(limits))
+	for i, l := range limits {
+		levels[i] = telemetry.Level{
+			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Remaining: math.NaN(), Amount: shown(l.Unit, l.Amount),
+		}
+		if err == nil {
+			levels[i].Remaining = shown(l.Unit, states[i].Remaining)
+		}
+	}
+	return levels
+}
+
+// enforcement is the main switch, for all gateways of the store.
+type enforcement struct{ app *App }
+
+func (e enforcement) Mode(context.Context) (string, error) {
+	return string(e.app.gateway.Enforcement()), nil
+}
+
+func (e enforcement) SetMode(ctx context.Context, mode string) error {
+	if err := e.app.backing.shared.Set(ctx, modeMap, modeField, mode); err != nil {
+		return err
+	}
+	e.app.gateway.SetEnforcement(proxy.Enforcement(mode))
+	return nil
+}
+
+// blocks are tenant's as the admin plane shows them.
+type blocks struct{ list *tenant.Blocks }
+
+func (b blocks) List(context.Context) ([]admin.Block, error) {
+	var all []admin.Block
+	for _, block := range b.list.List() {
+		shown := admin.Block{ID: block.ID, Scope: string(block.Scope), Value: block.Value, Reason: block.Reason}
+		if !block.ExpiresAt.IsZero() {
+			shown.ExpiresAt = &block.ExpiresAt
+		}
+		all = append(all, shown)
+	}
+	return all, nil
+}
+
+func (b blocks) Add(ctx context.Context, block admin.Block) (string, error) {
+	wanted := tenant.Block{Scope: tenant.BlockScope(block.Scope), Value: block.Value, Reason: block.Reason}
+	if block.ExpiresAt != nil {
+		wanted.ExpiresAt = block.ExpiresAt.Truncate(time.Millisecond)
+	}
+	kept, err := b.list.Add(ctx, wanted)
+	return kept.ID, err
+}
+
+func (b blocks) Remove(ctx context.Context, id string) error {
+	was, err := b.list.Delete(ctx, id)
+	if err == nil && !was {
+		return admin.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,206 @@
+// Package app makes a running gateway of all the packages: it wires, reloads
+// and shuts down, and is the only one that knows everyone. It decides nothing
+// about a request.
+//
+//	app.go     New, Run
+//	store.go   the store of limits, in this process or in Redis
+//	rules.go   from the configuration to what the parts take
+//	demo.go    the embedded default with its simulated provider
+//	listen.go  listeners, servers, and the order of stopping
+//	reload.go  a new configuration, by signal, by change, by the admin plane
+//	admin.go   what the admin plane asks of the others
+//	sync.go    what all gateways of one Redis share, kept up to date
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/budget/failover"
+	"llmgw/internal/concurrency"
+	"llmgw/internal/config"
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/anthropic"
+	"llmgw/internal/dialect/openai"
+	"llmgw/internal/estimate"
+	"llmgw/internal/ledger"
+	"llmgw/internal/proxy"
+	"llmgw/internal/telemetry"
+	"llmgw/internal/tenant"
+	"llmgw/internal/upstream"
+)
+
+// Options are what a command line says.
+type Options struct {
+	ConfigFile  string // empty: the embedded default
+	Listen      string // overrides the file's; empty: as there
+	AdminListen string
+	Build       telemetry.Build
+	Stdout      io.Writer        // gets the embedded default's greeting
+	Logger      *slog.Logger     // must not be nil
+	Reload      <-chan os.Signal // asks for a reload; nil: nobody does
+}
+
+// App is one gateway process.
+type App struct {
+	options Options
+	log     *slog.Logger
+	closers []func(context.Context) error // in the order of making
+
+	metrics   *telemetry.Metrics
+	tracing   *telemetry.Tracing
+	backing   backing
+	keeper    *concurrency.Keeper
+	limiter   *failover.Limiter
+	estimator *estimate.Estimator
+	client    *upstream.Client
+	ledger    *ledger.Ledger
+	blocks    *tenant.Blocks
+	gateway   *proxy.Gateway
+	servers   servers
+
+	config    atomic.Pointer[config.Config]
+	reloading sync.Mutex
+	demo      *demo
+	storeSeen atomic.Bool // the store has answered once
+	draining  atomic.Bool
+}
+
+// New loads the configuration, makes all the parts and takes the listeners. If
+// it fails nothing is left running.
+func New(ctx context.Context, o Options) (a *App, err error) {
+	a = &App{options: o, log: o.Logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close(ctx))
+		}
+	}()
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range c.Warnings {
+		a.log.Warn("configuration", "warning", w.Error())
+	}
+	for _, make := range []func(context.Context, *config.Config) error{
+		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.listen,
+	} {
+		if err := make(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	a.config.Store(c)
+	a.metrics.ConfigReloaded(true)
+	return a, nil
+}
+
+// load reads the configuration that the options name.
+func (a *App) load() (*config.Config, error) {
+	if a.options.ConfigFile == "" {
+		return config.Default()
+	}
+	return config.Load(a.options.ConfigFile, os.LookupEnv)
+}
+
+func (a *App) onClose(f func(context.Context) error) { a.closers = append(a.closers, f) }
+
+// close undoes New from the end.
+func (a *App) close(ctx context.Context) error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i](ctx))
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+func (a *App) makeTelemetry(ctx context.Context, c *config.Config) error {
+	a.metrics = telemetry.NewMetrics(a.options.Build, c.Telemetry.MaxLabelValues)
+	tracing, err := telemetry.NewTracing(ctx, telemetry.TracingConfig{
+		Endpoint: c.Telemetry.OTLPEndpoint, Build: a.options.Build, Instance: instanceName(c), Metrics: a.metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("start tracing: %w", err)
+	}
+	a.tracing = tracing
+	a.onClose(tracing.Shutdown)
+	return nil
+}
+
+// instanceName is the same after a restart and differs between the gateways of
+// one machine.
+func instanceName(c *config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "/" + c.Server.Listen
+}
+
+func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
+	a.ledger = ledger.New(ledger.Config{Store: a.backing.shared, Writer: string(a.keeper.Epoch()), Logger: a.log})
+	a.onClose(a.ledger.Close)
+	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
+	if err := a.blocks.Refresh(ctx); err != nil {
+		a.log.Warn("blocks cannot be read yet", "error", err.Error())
+	}
+	return nil
+}
+
+func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
+	a.estimator = estimate.New(estimate.Config{})
+	compiled, err := compile(c)
+	if err != nil {
+		return err
+	}
+	a.client = upstream.New(upstream.Config{Providers: compiled.providers, Limiter: a.limiter, Observer: a.metrics, Logger: a.log})
+	a.onClose(a.client.Close)
+	a.gateway = proxy.New(proxy.Parts{
+		Dialects: dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
+		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, StoreUp: a.limiter.Up,
+	}, compiled.rules, proxy.Enforcement(c.Enforcement))
+	a.metrics.LimitLevels(a.limitLevels)
+	return a.restore(ctx)
+}
+
+// dialects are the APIs that the gateway speaks.
+func dialects() []dialect.Dialect {
+	return []dialect.Dialect{openai.New(), anthropic.New()}
+}
+
+// Run serves until ctx ends, then stops in order. It returns an error if a
+// server failed, if streams had to be cut, or if something could not be settled.
+func (a *App) Run(ctx context.Context) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	loops.Go(func() { a.watchConfig(background) })
+	loops.Go(func() { a.synchronize(background) })
+	a.greet()
+	err := a.serve(ctx)
+	stop()
+	loops.Wait()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(err, a.close(closing))
+}
+
+// closeTimeout bounds what comes after the last request: writing settlements,
+// totals and spans.
+const closeTimeout = 10 * time.Second
+
+// Addr is where the data plane listens, AdminAddr where the admin plane does.
+func (a *App) Addr() string { return a.servers.data.addr() }
+
+// AdminAddr is where the admin plane listens.
+func (a *App) AdminAddr() string { return a.servers.admin.addr() }
+
+// Handler is the data plane, for tests in this process.
+func (a *App) Handler() http.Handler { return a.servers.data.http.Handler }

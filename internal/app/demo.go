@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"llmgw/internal/config"
+	"llmgw/internal/fakellm"
+)
+
+// demo is the simulated provider of the embedded default.
+type demo struct{ server *http.Server }
+
+// demoModel is the model that the greeting asks.
+const demoModel = "sim-demo"
+
+// makeDemo starts the simulated provider inside this process and points the
+// embedded default at it. Other configurations have their own providers.
+func (a *App) makeDemo(ctx context.Context, c *config.Config) error {
+	if a.options.ConfigFile != "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("start the simulated provider: %w", err)
+	}
+	a.demo = &demo{server: &http.Server{Handler: fakellm.New(fakellm.Options{Script: config.DemoScript}), ReadHeaderTimeout: headerTimeout}}
+	go func() { _ = a.demo.server.Serve(l) }() // ends with Close
+	a.onClose(func(context.Context) error {
+		_ = a.demo.server.Close() // nothing is lost
+		return nil
+	})
+	for i := range c.Providers {
+		c.Providers[i].BaseURL = "http://" + l.Addr().String() + basePath(c.Providers[i].Dialect)
+	}
+	return nil
+}
+
+// basePath is the path that an official client's base URL of a dialect has.
+func basePath(dialect string) string {
+	if dialect == "openai" {
+		return "/v1"
+	}
+	return ""
+}
+
+// greet tells a newcomer what to try. Only the embedded default greets: logs
+// are for stderr, and stdout stays empty otherwise.
+func (a *App) greet() {
+	if a.demo == nil || a.options.Stdout == nil {
+		return
+	}
+	fmt.Fprintf(a.options.Stdout, `llmgw is running on its embedded default: a simulated provider, limits in memory, one demo key.
+
+Try it:
+
+  curl http://%s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{"model": "%s", "messages": [{"role": "user", "content": "Hello!"}]}'
+
+Dashboard: http://%s/dashboard
+`, a.Addr(), config.DemoKey, demoModel, a.AdminAddr())
+}

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"llmgw/internal/config"
+)
+
+// headerTimeout bounds how long a client may take to send its header, and
+// idleTimeout how long a connection may lie idle.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+)
+
+// server is one listener and what serves it.
+type server struct {
+	http     *http.Server
+	listener net.Listener
+}
+
+func (s *server) addr() string { return s.listener.Addr().String() }
+
+// servers are the two planes.
+type servers struct{ data, admin server }
+
+// listen takes both addresses, so that a port in use is told at once.
+func (a *App) listen(ctx context.Context, c *config.Config) error {
+	data, admin := c.Server.Listen, c.Server.AdminListen
+	if a.options.Listen != "" {
+		data = a.options.Listen
+	}
+	if a.options.AdminListen != "" {
+		admin = a.options.AdminListen
+	}
+	var err error
+	if a.servers.data, err = a.open(ctx, data, a.gateway.Handler()); err != nil {
+		return err
+	}
+	if a.servers.admin, err = a.open(ctx, admin, a.adminHandler(c)); err != nil {
+		return err
+	}
+	if c.Server.TLS.CertFile == "" {
+		return nil
+	}
+	cert, err := tls.LoadX509KeyPair(c.Server.TLS.CertFile, c.Server.TLS.KeyFile)
+	if err != nil {
+		return fmt.Errorf("load the certificate: %w", err)
+	}
+	a.servers.data.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	return nil
+}
+
+func (a *App) open(ctx context.Context, addr string, h http.Handler) (server, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return server{}, fmt.Errorf("listen: %w", err)
+	}
+	a.onClose(func(context.Context) error {
+		_ = l.Close() // closed already where it was served
+		return nil
+	})
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return server{listener: l, http: &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, Protocols: &protocols,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+// serve runs both planes until ctx ends or one fails, then stops the data plane
+// first: /readyz fails at once, after drain_delay the listener closes, and what
+// runs may end within shutdown_grace.
+func (a *App) serve(ctx context.Context) error {
+	failed := make(chan error, 2)
+	for _, s := range []*server{&a.servers.data, &a.servers.admin} {
+		go func() { failed <- s.run() }()
+	}
+	a.log.Info("listening", "data", a.Addr(), "admin", a.AdminAddr(), "config", a.options.ConfigFile)
+	var err error
+	left := 2
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		left--
+	}
+	err = errors.Join(err, a.stopServing())
+	for range left {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+// run serves until the server is shut down; that is no error.
+func (s *server) run() error {
+	var err error
+	if s.http.TLSConfig != nil {
+		err = s.http.ServeTLS(s.listener, "", "")
+	} else {
+		err = s.http.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve %s: %w", s.addr(), err)
+}
+
+// errCut says that the grace was too short for some streams.
+var errCut = errors.New("some calls were still running at the end of shutdown_grace and were cut")
+
+func (a *App) stopServing() error {
+	c := a.config.Load()
+	a.draining.Store(true)
+	a.log.Info("stopping", "running", a.gateway.Inflight())
+	time.Sleep(c.Server.DrainDelay)
+	grace, cancel := context.WithTimeout(context.Background(), c.Server.ShutdownGrace)
+	defer cancel()
+	var err error
+	if a.servers.data.http.Shutdown(grace) != nil {
+		err = errCut
+		_ = a.servers.data.http.Close() // its calls end now, each with its settlement
+	}
+	a.waitIdle()
+	_ = a.servers.admin.http.Close() // scrapes may be cut
+	return err
+}
+
+// waitIdle waits until the handlers of cut calls have settled.
+func (a *App) waitIdle() {
+	end := time.Now().Add(2 * time.Second)
+	for a.gateway.Inflight() > 0 && time.Now().Before(end) {
+		time.Sleep(5 * time.Millisecond)
+	}
+}

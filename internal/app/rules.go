@@ -1,0 +1,142 @@
+package app
+
+import (
+	"fmt"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/config"
+	"llmgw/internal/estimate"
+	"llmgw/internal/proxy"
+	"llmgw/internal/tenant"
+	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
+)
+
+// compiled is a configuration as the parts of the gateway take it.
+type compiled struct {
+	rules     *proxy.Rules
+	providers []*upstream.Provider
+}
+
+// compile turns a checked configuration into what the parts take.
+func compile(c *config.Config) (compiled, error) {
+	directory, err := tenant.NewDirectory(teamsOf(c))
+	if err != nil {
+		return compiled{}, fmt.Errorf("compile the teams: %w", err)
+	}
+	providers := providersOf(c)
+	rules := &proxy.Rules{
+		Directory:    directory,
+		Proxies:      tenant.Proxies(c.Server.TrustedProxies),
+		Models:       modelsOf(c, providers),
+		Limits:       c.Limits,
+		MaxBodyBytes: c.Server.MaxBodyBytes,
+		MaxWaiting:   c.Server.MaxWaiting,
+		OnClientGone: proxy.ClientGone(c.Server.OnClientGone),
+		DrainTime:    c.Server.Drain.MaxTime,
+		DrainBytes:   c.Server.Drain.MaxBytes,
+		CrashCharge:  c.Store.CrashCharge,
+	}
+	if c.Server.ExposeUpstreamLimits {
+		rules.Exposure = proxy.ExposeLimits
+	}
+	list := make([]*upstream.Provider, 0, len(c.Providers))
+	for i := range c.Providers {
+		list = append(list, providers[c.Providers[i].Name])
+	}
+	return compiled{rules: rules, providers: list}, nil
+}
+
+func teamsOf(c *config.Config) []tenant.Team {
+	teams := make([]tenant.Team, len(c.Teams))
+	for i, t := range c.Teams {
+		teams[i] = tenant.Team{Name: t.Name, Weight: t.Weight, Limits: t.Limits}
+		if t.Models != nil {
+			teams[i].Models = make(map[string]bool, len(t.Models))
+			for _, m := range t.Models {
+				teams[i].Models[m] = true
+			}
+		}
+		for _, k := range t.Keys {
+			teams[i].Keys = append(teams[i].Keys, tenant.Key{ID: k.ID, SHA256: k.SHA256, Limits: k.Limits})
+		}
+	}
+	return teams
+}
+
+func providersOf(c *config.Config) map[string]*upstream.Provider {
+	all := make(map[string]*upstream.Provider, len(c.Providers))
+	for _, p := range c.Providers {
+		out := &upstream.Provider{
+			Name: p.Name, Dialect: p.Dialect, Flavor: p.Flavor, BaseURL: p.BaseURL, APIVersion: p.APIVersion, Region: p.Region, APIKeys: p.APIKeys,
+			Limits: upstream.Limits{
+				RequestsPerMinute: p.Limits.RequestsPerMinute, TokensPerMinute: p.Limits.TokensPerMinute,
+				Concurrency: p.Limits.Concurrency, Window: p.Limits.Window, Keys: upstream.Shared,
+			},
+			MaxWait: p.MaxWait, Retries: p.RetryAttempts,
+			Timeouts: upstream.Timeouts{Connect: p.Timeouts.Connect, FirstByte: p.Timeouts.FirstByte, Idle: p.Timeouts.Idle},
+			Usage:    upstream.UsagePolicy(p.InjectUsage), Failures: upstream.CountFailures, Version: c.Version,
+		}
+		if p.Limits.PerKey {
+			out.Limits.Keys = upstream.PerKey
+		}
+		if !p.FailuresCount {
+			out.Failures = upstream.FreeFailures
+		}
+		all[p.Name] = out
+	}
+	return all
+}
+
+func modelsOf(c *config.Config, providers map[string]*upstream.Provider) map[string]*proxy.Model {
+	models := make(map[string]*proxy.Model, len(c.Models))
+	for _, m := range c.Models {
+		out := &proxy.Model{
+			Name: m.Name, Weights: m.Weights, Prices: m.Prices, Limits: m.Limits, CapOutput: m.CapOutput, Created: c.Version / 1000,
+			Estimate: estimate.Rules{
+				Encoding: m.Encoding, DefaultMaxOutput: m.DefaultMaxOutput, MaxOutput: m.MaxOutput, Learned: m.ReserveOutput == "learned",
+			},
+		}
+		for _, t := range m.Targets {
+			out.Targets = append(out.Targets, upstream.Target{Provider: providers[t.Provider], Model: t.Model, Weight: t.Weight})
+		}
+		first := out.Targets[0]
+		out.Estimate.Provider, out.Estimate.Dialect, out.Estimate.Flavor = first.Provider.Name, first.Provider.Dialect, first.Provider.Flavor
+		out.Estimate.Model = first.Model
+		models[m.Name] = out
+	}
+	return models
+}
+
+// limitsOf lists the limits whose counters exist without a request: those of
+// the gateway, models, teams and keys that have one counter.
+func limitsOf(c *config.Config) []*budget.Limit {
+	var all []*budget.Limit
+	add := func(limits []*budget.Limit) {
+		for _, l := range limits {
+			if l.Scope == budget.User || l.Scope == budget.IP || (l.Scope == budget.Model && l.Place != "model/"+l.Owner) {
+				continue
+			}
+			all = append(all, l)
+		}
+	}
+	add(c.Limits)
+	for _, m := range c.Models {
+		add(m.Limits)
+	}
+	for _, t := range c.Teams {
+		add(t.Limits)
+		for _, k := range t.Keys {
+			add(k.Limits)
+		}
+	}
+	return all
+}
+
+// shown is n of a limit's unit as people read it: dollars instead of millionths.
+func shown(u budget.Unit, n int64) float64 {
+	if u == budget.USD {
+		return float64(n) / float64(tokens.One)
+	}
+	return float64(n)
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/budget/failover"
+	"llmgw/internal/budget/memstore"
+	"llmgw/internal/budget/redisstore"
+	"llmgw/internal/concurrency"
+	"llmgw/internal/config"
+	"llmgw/internal/shared"
+)
+
+// sharedStore is what the gateways of one store have in common beside limits.
+type sharedStore interface {
+	Fields(ctx context.Context, name string) (map[string]string, error)
+	FieldsOf(ctx context.Context, names []string) ([]map[string]string, error)
+	Set(ctx context.Context, name, field, value string) error
+	Delete(ctx context.Context, name, field string) error
+	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
+}
+
+// backing is where state lives.
+type backing struct {
+	limits budget.Store
+	shared sharedStore
+}
+
+func (a *App) makeStore(ctx context.Context, c *config.Config) error {
+	var timeout time.Duration
+	if c.Store.Kind == "redis" {
+		if err := a.openRedis(ctx, c.Store.Redis); err != nil {
+			return err
+		}
+		timeout = c.Store.Redis.Timeout
+	} else {
+		a.backing = backing{limits: memstore.New(time.Now), shared: shared.NewMemory()}
+	}
+	a.keeper = concurrency.New(concurrency.Config{
+		Store: a.backing.limits, Instance: instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
+		Logger: a.log, Observer: a.metrics,
+	})
+	a.limiter = failover.New(failover.Config{
+		Store: a.backing.limits, Keeper: a.keeper, NewLocal: func() budget.Store { return memstore.New(time.Now) },
+		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: a.metrics,
+	})
+	a.keeper.Start(a.limiter)
+	a.onClose(a.limiter.Close)
+	a.metrics.ReservationsOpen(a.limiter.Open)
+	return nil
+}
+
+// openRedis opens two clients of the same Redis: one for limits, whose calls
+// are short or given up, and one for what nobody waits for.
+func (a *App) openRedis(_ context.Context, r config.Redis) error {
+	limits, err := redisstore.Open(redisstore.Options{
+		Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, DB: r.DB, TLS: r.TLS,
+		Prefix: r.Prefix, Timeout: r.Timeout, Logger: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	options := &redis.UniversalOptions{
+		Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, DB: r.DB,
+		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 4, DisableIdentity: true,
+	}
+	if r.TLS {
+		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	client := redis.NewUniversalClient(options)
+	a.onClose(func(context.Context) error {
+		_ = client.Close() // nothing is waited for
+		return nil
+	})
+	a.onClose(func(context.Context) error { return limits.Close() })
+	a.backing = backing{limits: limits, shared: shared.NewRedis(client, r.Prefix)}
+	return nil
+}
+
+func sameStore(a, b config.Store) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"llmgw/internal/proxy"
+)
+
+// Names of the shared maps, and how often they are looked at.
+const (
+	ratiosMap      = "ratios"
+	ratiosField    = "learned"
+	modeMap        = "enforcement"
+	modeField      = "mode"
+	refreshEvery   = time.Second
+	ratiosEvery    = 10 // refreshes
+	refreshTimeout = 900 * time.Millisecond
+)
+
+// synchronize keeps what all gateways share up to date until ctx ends: blocks
+// and the enforcement mode each second, learned ratios now and then. Nothing
+// waits for it, and what fails is tried again.
+func (a *App) synchronize(ctx context.Context) {
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		a.refresh(ctx, n)
+		select {
+		case <-ctx.Done():
+			a.saveRatios(context.WithoutCancel(ctx))
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *App) refresh(ctx context.Context, n int) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	if err := a.blocks.Refresh(ctx); err != nil {
+		return // the store is away, which the limiter tells
+	}
+	a.storeSeen.Store(true)
+	if mode, err := a.backing.shared.Fields(ctx, modeMap); err == nil && mode[modeField] != "" {
+		a.gateway.SetEnforcement(proxy.Enforcement(mode[modeField]))
+	}
+	if n%ratiosEvery == 0 {
+		a.saveRatios(ctx)
+	}
+}
+
+// saveRatios merges what the others learned and writes what is known then.
+func (a *App) saveRatios(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	if err := a.restore(ctx); err != nil {
+		a.log.Debug("learned ratios cannot be read", "error", err.Error())
+	}
+	if err := a.backing.shared.Set(ctx, ratiosMap, ratiosField, string(a.estimator.Snapshot())); err != nil {
+		a.log.Debug("learned ratios cannot be written", "error", err.Error())
+	}
+}
+
+// restore takes in what all gateways have learned so far. A store that is away
+// is no error: it comes with the next refresh.
+func (a *App) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	learned, err := a.backing.shared.Fields(ctx, ratiosMap)
+	if err != nil || learned[ratiosField] == "" {
+		return nil //nolint:nilerr // as the comment says
+	}
+	return a.estimator.Merge([]byte(learned[ratiosField]))
+}

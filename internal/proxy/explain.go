@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
+	"llmgw/internal/fault"
+	"llmgw/internal/tenant"
+	"llmgw/internal/tokens"
+)
+
+// Explanation is what a request would meet if it came now. Nothing is charged.
+type Explanation struct {
+	KeyID    string            `json:"key_id"`
+	Team     string            `json:"team"`
+	Model    string            `json:"model"`
+	Estimate estimate.Estimate `json:"estimate"`
+	// Outcome is granted, or the code of the refusal.
+	Outcome string `json:"outcome"`
+	// Binding is the limit that would refuse, as X-LLMGW-Limited-By; empty if
+	// granted.
+	Binding string `json:"binding,omitempty"`
+	// WaitMS is when it would fit if nobody else came: 0 if it does, absent if
+	// waiting cannot help or nobody can tell.
+	WaitMS *int64           `json:"wait_ms,omitempty"`
+	Limits []ExplainedLimit `json:"limits"`
+	At     time.Time        `json:"at"` // the store's time
+}
+
+// ExplainedLimit is one limit that the request draws on. USD is in dollars.
+type ExplainedLimit struct {
+	LimitedBy string  `json:"limited_by"`
+	Scope     string  `json:"scope"`
+	Owner     string  `json:"owner"`
+	Name      string  `json:"name"`
+	Unit      string  `json:"unit"`
+	Amount    float64 `json:"amount"`
+	Per       string  `json:"per,omitempty"`
+	Mode      string  `json:"mode"`
+	Value     string  `json:"value,omitempty"` // which of several counters
+	Needs     float64 `json:"needs"`
+	Remaining float64 `json:"remaining"`
+	Capacity  float64 `json:"capacity"`
+	Open      float64 `json:"open"`
+	WaitMS    int64   `json:"wait_ms"`
+	ResetMS   int64   `json:"reset_ms"`
+	Outcome   string  `json:"outcome"`
+}
+
+// Reader reads counters, as budget.Store does.
+type Reader func(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
+
+// Explain judges a request of a key without charging it. The error is a fault:
+// InvalidAPIKey if there is no such key, NotFound if no API is at path, or what
+// the request itself would be refused for before any limit.
+func (g *Gateway) Explain(ctx context.Context, read Reader, keyID, path string, body []byte) (*Explanation, error) {
+	rules := g.rules.Load()
+	key := rules.Directory.Key(keyID)
+	if key == nil {
+		return nil, fault.New(fault.InvalidAPIKey, fmt.Sprintf("There is no key %q.", keyID))
+	}
+	d, endpoint, params, ok := Route(g.Dialects, path)
+	if !ok {
+		return nil, fault.New(fault.NotFound, fmt.Sprintf("No call is made at %q.", path))
+	}
+	call, err := d.Parse(dialect.Request{
+		Endpoint: endpoint, Path: path, Header: dialect.Header{"Content-Type": {"application/json"}}, Body: body, Params: params,
+	})
+	if err != nil {
+		return nil, err
+	}
+	who := caller{Caller: tenant.Caller{Key: key, User: call.User}, team: key.Team, ip: "unknown"}
+	p, err := g.plan(rules, who, d, call)
+	if err != nil {
+		return nil, err
+	}
+	states, at, err := read(ctx, p.lines)
+	if err != nil {
+		return nil, &fault.Error{Code: fault.LimiterUnavailable, Message: "The store of limits cannot be asked now.", Err: err}
+	}
+	return p.explained(states, at), nil
+}
+
+func (p *plan) explained(states []budget.LineState, at time.Time) *Explanation {
+	out, binding, wait := budget.Decide(&budget.Request{Lines: p.lines}, states)
+	e := &Explanation{
+		KeyID: p.caller.Key.ID, Team: p.caller.team.Name, Model: p.call.Model, Estimate: p.estimate, Outcome: outcomeName(out), At: at,
+		Limits: make([]ExplainedLimit, len(p.lines)),
+	}
+	if out != budget.Granted {
+		e.Binding = p.lines[binding].Limit.By()
+	}
+	if out == budget.Granted || wait > 0 {
+		ms := budget.CeilMS(wait)
+		e.WaitMS = &ms
+	}
+	for i, line := range p.lines {
+		l, s := line.Limit, states[i]
+		shown := func(n int64) float64 {
+			if l.Unit == budget.USD {
+				return float64(n) / float64(tokens.One)
+			}
+			return float64(n)
+		}
+		e.Limits[i] = ExplainedLimit{
+			LimitedBy: l.By(), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
+			Mode: string(l.Mode), Value: line.Value, Needs: shown(line.Amount), Remaining: shown(s.Remaining), Capacity: shown(s.Capacity),
+			Open: shown(s.Open), WaitMS: budget.CeilMS(s.Wait), ResetMS: budget.CeilMS(s.Reset), Outcome: outcomeName(s.Outcome),
+		}
+	}
+	return e
+}
+
+func outcomeName(o budget.Outcome) string {
+	if o == budget.Granted {
+		return "granted"
+	}
+	return string(codeOf(o))
+}
+
+// Route finds the endpoint among dialects that a POST to path would reach.
+func Route(dialects []dialect.Dialect, path string) (d dialect.Dialect, e dialect.Endpoint, params map[string]string, ok bool) {
+	path, _, _ = strings.Cut(path, "?")
+	for _, d := range dialects {
+		for _, e := range d.Endpoints() {
+			if e.Method != http.MethodPost {
+				continue
+			}
+			if params, ok := match(e.Pattern, path); ok {
+				return d, e, params, true
+			}
+		}
+	}
+	return nil, dialect.Endpoint{}, nil, false
+}
+
+// match reads path by one of gin's patterns.
+func match(pattern, path string) (map[string]string, bool) {
+	if !strings.ContainsAny(pattern, ":*") {
+		return nil, pattern == path
+	}
+	params := map[string]string{}
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	for i, w := range want {
+		switch {
+		case strings.HasPrefix(w, "*") && i < len(have):
+			params[w[1:]] = "/" + strings.Join(have[i:], "/")
+			return params, true
+		case i >= len(have):
+			return nil, false
+		case strings.HasPrefix(w, ":"):
+			params[w[1:]] = have[i]
+		case w != have[i]:
+			return nil, false
+		}
+	}
+	return params, len(want) == len(have)
+}
