@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+)
+
+// suites are the clients. Each has keys of its own, so that none waits for
+// what another used.
+var suites = []string{"openai-go", "anthropic-go", "openai-node", "anthropic-node"}
+
+// The keys of a suite: one without limits that it could meet, one whose team
+// may make a request every slowInterval, and one whose team has a small budget
+// for the month.
+func plainKey(suite string) string { return "sk-llmgw-e2e-plain-" + suite }
+func slowKey(suite string) string  { return "sk-llmgw-e2e-slow-" + suite }
+func spentKey(suite string) string { return "sk-llmgw-e2e-spent-" + suite }
+
+// configuration is the gateway's, with the simulated provider at provider.
+func configuration(listen, admin, provider string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+server: {listen: %q, admin_listen: %q, shutdown_grace: 5s}
+store: {kind: memory}
+providers:
+  - {name: sim-openai, dialect: openai, base_url: "%[3]s/v1", api_keys: [provider-key], retries: {attempts: 0}}
+  - {name: sim-anthropic, dialect: anthropic, base_url: %[3]q, api_keys: [provider-key], retries: {attempts: 0}}
+models:
+  - name: gpt-4o-mini
+    targets: [{provider: sim-openai, model: sim-in12-out5}]
+  - name: "*"
+    targets: [{provider: sim-openai}, {provider: sim-anthropic}]
+teams:
+`, listen, admin, provider)
+	for _, suite := range suites {
+		team(&b, suite+"-plain", plainKey(suite), `{name: tpm, unit: tokens, amount: 100M, per: minute}, {name: rpm, unit: requests, amount: 100k, per: minute}`)
+		team(&b, suite+"-slow", slowKey(suite), `{name: rpm, unit: requests, amount: 40, per: minute, burst: 1}`)
+		team(&b, suite+"-spent", spentKey(suite), `{name: monthly, unit: tokens, amount: 200, per: month}`)
+	}
+	return b.String()
+}
+
+func team(b *strings.Builder, name, key, limits string) {
+	fmt.Fprintf(b, "  - {name: %s, limits: [%s], keys: [{id: %s, sha256: %x}]}\n", name, limits, name, sha256.Sum256([]byte(key)))
+}
