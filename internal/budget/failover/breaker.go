@@ -1,0 +1,61 @@
+package failover
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// breaker decides whether the store is asked. The zero breaker is up.
+type breaker struct {
+	threshold int64
+	failures  atomic.Int64 // in a row
+	since     atomic.Int64 // unix nanoseconds of going down; 0: up
+}
+
+func (b *breaker) isDown() bool { return b.since.Load() != 0 }
+
+// answered notes a call that the store answered. It does not bring the store
+// up: an answer to an old call is no sign of health. Only a probe does.
+func (b *breaker) answered() {
+	if b.failures.Load() != 0 {
+		b.failures.Store(0)
+	}
+}
+
+// failed notes a call without an answer, and tells whether the store went down
+// by it.
+func (b *breaker) failed() bool {
+	return b.failures.Add(1) >= b.threshold && b.since.CompareAndSwap(0, time.Now().UnixNano())
+}
+
+// rise brings the store up and returns how long it was down.
+func (b *breaker) rise() time.Duration {
+	b.failures.Store(0)
+	return time.Duration(time.Now().UnixNano() - b.since.Swap(0))
+}
+
+// answer tells whether err, from a store, is an answer: the call was refused
+// for its own sake and has not been applied.
+func answer(err error) bool {
+	return err == nil || errors.Is(err, budget.ErrFenced) || errors.Is(err, budget.ErrConflict) || errors.Is(err, budget.ErrTooLate)
+}
+
+// judge notes the end of a call for the breaker, the Observer and, on the way
+// down, the log. It returns answer(err).
+func (l *Limiter) judge(op string, took time.Duration, err error) bool {
+	l.observer.StoreCall(op, took, err)
+	if answer(err) {
+		l.breaker.answered()
+		return true
+	}
+	if l.ctx.Err() == nil && l.breaker.failed() {
+		l.observer.StoreUp(false)
+		l.log.Warn("the limit store does not answer: limits are decided by their when_store_down",
+			"op", op, "error", err)
+		l.nudge()
+	}
+	return false
+}

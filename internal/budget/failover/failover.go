@@ -1,0 +1,273 @@
+// Package failover is the budget.Limiter that a gateway asks: a budget.Store
+// behind a deadline, and what to do while the store cannot answer. No request
+// ever waits longer than Timeout for a decision, and none is tried again.
+//
+//	        3 failed calls in a row
+//	up ────────────────────────────────► down
+//	 ▲   every call asks the store        │  every request is decided here, in
+//	 │                                    │  microseconds, by its limits' policy
+//	 └──────── a probe is answered ───────┘
+//	           then what happened meanwhile is told to the store
+//
+// While it is down, or if one call fails: a Closed limit refuses, an Open one
+// grants, a Local one grants this gateway's share (local.go). What was spent
+// then is posted to the store when it is back. A call without an answer counts
+// as not granted, and is cancelled in the background.
+//
+// The package does no arithmetic of limits and keeps no epochs: the stores do
+// the one, concurrency.Keeper the other. failover.go holds the Limiter's life,
+// reserve.go and settle.go the two halves of a reservation's, record.go what is
+// known of it meanwhile, local.go and counters.go the deciding without a store,
+// breaker.go when to ask it, worker.go and post.go the catching up, progress.go
+// and correct.go the reports. Wiring:
+//
+//	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw-1"})
+//	limiter := failover.New(failover.Config{
+//		Store: store, Keeper: keeper, Timeout: 20 * time.Millisecond,
+//		NewLocal: func() budget.Store { return memstore.New(…) },
+//	})
+//	keeper.Start(limiter)
+//	defer limiter.Close(ctx) // settles, then retires the keeper
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// Config says how a Limiter works. Store and Keeper are required; the zero
+// value of every other field has a default.
+type Config struct {
+	Store  budget.Store
+	Keeper keeper // a *concurrency.Keeper
+	// NewLocal makes an empty store in this process's memory, in which the
+	// shares of Local limits are counted while Store is away. nil: Local limits
+	// are treated as Closed.
+	NewLocal func() budget.Store
+
+	// Timeout bounds one call of the store by a request. 0: Store is in this
+	// process and answers at once, so there is no deadline, and settlements are
+	// made before Settle returns.
+	Timeout time.Duration
+	// Slack is added to Timeout for the store's own deadline of a call, for what
+	// is not known of its clock. 0: 250 ms.
+	Slack time.Duration
+	// Failures is how many calls must fail in a row before the store is not
+	// asked any more. 0: 3.
+	Failures int
+	// Probe is the time between two probes of a store that is down; it doubles,
+	// up to ten times, for a store that keeps falling. 0: 100 ms.
+	Probe time.Duration
+	// Queue is the most ended reservations that wait for the store. 0: 100,000.
+	Queue int
+	// Progress is the time between two reports of what open reservations have
+	// used. 0: 3 s.
+	Progress time.Duration
+	// CrashCharge is for requests that name none.
+	CrashCharge budget.CrashCharge
+
+	Logger   *slog.Logger // nil: slog.Default
+	Observer Observer     // nil: nobody watches
+}
+
+// Observer is told what a Limiter does. Its methods must not block.
+type Observer interface {
+	// StoreCall ends a call of the store.
+	StoreCall(op string, d time.Duration, err error)
+	// StoreUp says whether the store is asked.
+	StoreUp(up bool)
+	// Reservations says that n reservations ended with result: "settled",
+	// "refunded" (nothing was used) or "dropped" (the queue was full).
+	Reservations(result string, n int)
+}
+
+// keeper is what a Limiter asks of the concurrency.Keeper. None but Retire blocks.
+type keeper interface {
+	Epoch() budget.Epoch
+	// Renew takes a new epoch in place of the fenced one, and returns it.
+	Renew(fenced budget.Epoch) budget.Epoch
+	// Live is the number of gateways, at least 1.
+	Live() int
+	// Now is the store's time, zero if it is not known.
+	Now() time.Time
+	// Observe learns the store's time from an answer.
+	Observe(at, sent, received time.Time)
+	// Beat asks for a heartbeat now.
+	Beat()
+	// Retire ends the epoch.
+	Retire(ctx context.Context) error
+}
+
+// Limiter is the budget.Limiter over a Store. It is safe for concurrent use.
+type Limiter struct {
+	cfg      Config
+	store    budget.Store
+	enqueuer budget.Enqueuer // the store, or nil
+	keeper   keeper
+	log      *slog.Logger
+	observer Observer
+
+	breaker  breaker
+	records  records
+	counters counters
+	queue    queue
+	debts    debts
+	progress reports
+	corrects corrections
+
+	spell   atomic.Pointer[spell] // the share store; nil while the store answers
+	spellMu sync.Mutex            // of making and ending one
+
+	closed  atomic.Bool
+	wake    chan struct{}
+	ctx     context.Context // of the background calls
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+}
+
+var _ budget.Limiter = (*Limiter)(nil)
+
+// New returns a Limiter and starts its background work, which Close ends.
+func New(cfg Config) *Limiter {
+	cfg.Slack = or(cfg.Slack, 250*time.Millisecond)
+	cfg.Failures = or(cfg.Failures, 3)
+	cfg.Probe = or(cfg.Probe, 100*time.Millisecond)
+	cfg.Queue = or(cfg.Queue, 100_000)
+	cfg.Progress = or(cfg.Progress, 3*time.Second)
+	if cfg.CrashCharge == "" {
+		cfg.CrashCharge = budget.ChargeProgress
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = nobody{}
+	}
+	l := &Limiter{
+		cfg: cfg, store: cfg.Store, keeper: cfg.Keeper, log: cfg.Logger, observer: cfg.Observer,
+		wake: make(chan struct{}, 1),
+	}
+	l.enqueuer, _ = cfg.Store.(budget.Enqueuer)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.breaker.threshold = int64(cfg.Failures)
+	l.records.init()
+	l.counters.init()
+	l.queue.init(cfg.Queue)
+	l.debts.init(cfg.Queue)
+	l.corrects.init()
+	l.observer.StoreUp(true)
+	l.workers.Go(l.work)
+	l.workers.Go(l.reportLoop)
+	return l
+}
+
+// Up tells whether the store is asked. It is so before the first call, too.
+func (l *Limiter) Up() bool { return !l.breaker.isDown() }
+
+// Open is the number of reservations that were granted and not yet settled.
+func (l *Limiter) Open() int { return int(l.records.open.Load()) }
+
+// Unwritten is the number of ended reservations that the store does not know
+// of yet, and of counters that were spent from without it.
+func (l *Limiter) Unwritten() int { return l.queue.len() + l.debts.len() }
+
+// Has tells whether the reservation that the store knows as id is open here, or
+// its end on the way to the store.
+func (l *Limiter) Has(id string) bool {
+	return l.records.get(callerID(id)) != nil || l.queue.cancelling(id) || l.debts.posting(id)
+}
+
+// Read returns counters as the store has them now. It blocks for at most
+// Timeout, and fails at once while the store is down.
+func (l *Limiter) Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
+	if !l.Up() {
+		return nil, time.Time{}, errAway
+	}
+	ctx, cancel := l.deadline(ctx)
+	defer cancel()
+	start := time.Now()
+	states, at, err := l.store.Read(ctx, lines)
+	l.observer.StoreCall("read", time.Since(start), err)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read %d counters: %w", len(lines), err)
+	}
+	return states, at, nil
+}
+
+// errAway says that the store is down.
+var errAway = errors.New("failover: the store does not answer")
+
+// Close takes no more requests, writes what has ended to the store, stops the
+// background work and retires the epoch; reservations still open are then
+// reclaimed. It blocks until that is done or ctx ends, and returns an error
+// that says how many settlements could not be written. Close once.
+func (l *Limiter) Close(ctx context.Context) error {
+	l.closed.Store(true)
+	flushErr := l.flush(ctx)
+	l.cancel()
+	l.workers.Wait()
+	l.endSpell()
+	return errors.Join(flushErr, l.keeper.Retire(ctx))
+}
+
+// flush waits until nothing is unwritten or ctx ends.
+func (l *Limiter) flush(ctx context.Context) error {
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		n := l.Unwritten()
+		if n == 0 {
+			return nil
+		}
+		l.nudge()
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("close the limiter: %d settlements could not be written: %w", n, ctx.Err())
+		case <-poll.C:
+		}
+	}
+}
+
+// deadline bounds a call on behalf of a request. A client that leaves does not
+// end it: an answer within Timeout is cheaper than a cancelled reservation.
+func (l *Limiter) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.cfg.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout)
+}
+
+// background bounds a call that no request waits for.
+func (l *Limiter) background() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(l.ctx, max(10*l.cfg.Timeout, time.Second/2))
+}
+
+// nudge wakes the worker.
+func (l *Limiter) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// or is v, or otherwise if v is not positive.
+func or[T int | time.Duration](v, otherwise T) T {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+// nobody is the Observer that looks away.
+type nobody struct{}
+
+func (nobody) StoreCall(string, time.Duration, error) {}
+func (nobody) StoreUp(bool)                           {}
+func (nobody) Reservations(string, int)               {}

@@ -1,0 +1,197 @@
+package failover
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/tokens"
+)
+
+// record is what this process knows of one reservation, from its grant until
+// the store has acknowledged its end.
+//
+//	granted by the store:   open ──Settle──► ended ──► acknowledged
+//	decided without it:     local ──post──► open; or local ──Settle──► owed, and forgotten
+//	never answered:         ended from the start, with nothing used
+type record struct {
+	id       string // the caller's
+	lines    []budget.Line
+	crash    budget.CrashCharge
+	lifetime time.Duration
+
+	mu      sync.Mutex
+	epoch   budget.Epoch // of the store's record
+	sharers int          // callers that reserved this id and have not settled it
+	partial bool         // one of several callers has settled
+	ended   bool
+	spell   *spell  // the shares it was decided by, or nil
+	posted  posting // of one decided without the store
+	dirty   bool    // listed for a progress report
+	used    []int64
+	space   [8]int64 // used's, most often
+
+	slots    uint64 // lines whose slot is counted in counters; not changed once open
+	charged  uint64 // lines that were charged: all but those a shadow limit refused
+	cancel   bool   // the end of an attempt without an answer
+	attempts int    // settlements that failed; the worker's
+}
+
+// posting tells how far the store knows of a reservation.
+type posting int
+
+const (
+	known   posting = iota // it granted it
+	unknown                // it was decided here
+	tried                  // and posted, without an answer
+)
+
+// localSuffix is added to the id of a reservation that was decided without the
+// store: under its own id an unanswered attempt may lie, which is cancelled.
+const localSuffix = "~local"
+
+// callerID is the caller's id of a reservation that the store knows as id.
+func callerID(id string) string { return strings.TrimSuffix(id, localSuffix) }
+
+func (r *record) storeID() string {
+	if r.spell != nil {
+		return r.id + localSuffix
+	}
+	return r.id
+}
+
+// settlement is the record's end, as the store is told of it.
+func (r *record) settlement() budget.Settlement {
+	return budget.Settlement{ID: r.storeID(), Epoch: r.epoch, Lines: r.lines, Used: r.used}
+}
+
+// note replaces what is known to be used; mu is held.
+func (r *record) note(used []int64) { r.used = append(r.space[:0], used...) }
+
+// end takes one caller's end, and tells whether it was the last; mu is held.
+// Callers that share a reservation made one request, but each used its tokens.
+func (r *record) end(used []int64) bool {
+	if r.ended {
+		return false
+	}
+	if !r.partial {
+		r.note(used)
+	} else {
+		for i := range min(len(used), len(r.used)) {
+			if r.lines[i].Limit.Unit == budget.Requests {
+				r.used[i] = max(r.used[i], used[i])
+				continue
+			}
+			r.used[i] = min(r.used[i]+used[i], int64(tokens.MaxCount))
+		}
+	}
+	r.partial = true
+	r.sharers--
+	r.ended = r.sharers <= 0
+	return r.ended
+}
+
+// bit is line i's in a mask. Lines beyond the 64th have none; no request has
+// half as many.
+func bit(i int) uint64 { return 1 << i }
+
+// full is a mask of n lines.
+func full(n int) uint64 { return 1<<n - 1 }
+
+// records finds the records by their callers' ids.
+type records struct {
+	seed   maphash.Seed
+	open   atomic.Int64 // granted and not settled
+	local  atomic.Int64 // open and unknown to the store
+	shards [64]recordShard
+}
+
+type recordShard struct {
+	mu sync.Mutex
+	m  map[string]*record
+	_  [40]byte // a cache line each
+}
+
+func (t *records) init() {
+	t.seed = maphash.MakeSeed()
+	for i := range t.shards {
+		t.shards[i].m = make(map[string]*record)
+	}
+}
+
+func (t *records) shard(id string) *recordShard {
+	return &t.shards[maphash.String(t.seed, id)%uint64(len(t.shards))]
+}
+
+func (t *records) get(id string) *record {
+	s := t.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m[id]
+}
+
+// put enters r as open, unless its id is open already: then that record has
+// one more caller, and put tells false.
+func (t *records) put(r *record) bool {
+	s := t.shard(r.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was := s.m[r.id]; was != nil && was.share() {
+		return false
+	}
+	s.m[r.id] = r
+	t.open.Add(1)
+	if r.posted != known {
+		t.local.Add(1)
+	}
+	return true
+}
+
+// share adds a caller to an open record; it fails if the record has ended.
+func (r *record) share() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return false
+	}
+	r.sharers++
+	return true
+}
+
+// delete forgets r.
+func (t *records) delete(r *record) {
+	s := t.shard(r.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[r.id] == r {
+		delete(s.m, r.id)
+	}
+}
+
+// unposted lists the records that are open, or half posted, and not in the store.
+func (t *records) unposted() []*record {
+	if t.local.Load() == 0 {
+		return nil
+	}
+	var list []*record
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, r := range s.m {
+			if r.needsPost() {
+				list = append(list, r)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return list
+}
+
+func (r *record) needsPost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.posted == tried || r.posted == unknown && !r.ended
+}

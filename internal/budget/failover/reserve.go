@@ -1,0 +1,114 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// Reserve fills in r's Epoch, NotAfter and, if it has none, CrashCharge, and
+// decides it: by the store, or without it if that does not answer within
+// Timeout. It keeps r.Lines, which must not be changed any more. A granted
+// reservation must be settled, once for each Reserve of its ID.
+//
+// A request whose ID is in use with other amounts, and every request after
+// Close, is Unavailable with Binding -1.
+func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
+	if l.closed.Load() {
+		return l.refused()
+	}
+	if r.CrashCharge == "" {
+		r.CrashCharge = l.cfg.CrashCharge
+	}
+	if l.breaker.isDown() {
+		return l.decide(r)
+	}
+	v, err := l.ask(ctx, &r)
+	switch {
+	case err == nil:
+		l.learn(r.Lines, v.Lines)
+		if v.Outcome == budget.Granted {
+			l.granted(&r, &v)
+		}
+		return v
+	case errors.Is(err, budget.ErrConflict):
+		l.log.Warn("a reservation's id is in use with other amounts", "id", r.ID)
+		return l.refused()
+	case errors.Is(err, budget.ErrTooLate):
+		// It came in time, so the store's clock is not what it was.
+		l.keeper.Beat()
+	case !answer(err):
+		l.cancelAttempt(&r)
+	}
+	return l.decide(r)
+}
+
+// refused is the verdict on what cannot be asked.
+func (l *Limiter) refused() budget.Verdict {
+	return budget.Verdict{Outcome: budget.Unavailable, Binding: -1, Wait: closedWait, At: l.now()}
+}
+
+// ask asks the store within one deadline: once, or twice if this process turns
+// out to be fenced.
+func (l *Limiter) ask(ctx context.Context, r *budget.Request) (budget.Verdict, error) {
+	ctx, cancel := l.deadline(ctx)
+	defer cancel()
+	r.Epoch = l.keeper.Epoch()
+	v, err := l.try(ctx, r)
+	if errors.Is(err, budget.ErrFenced) && ctx.Err() == nil {
+		r.Epoch = l.keeper.Renew(r.Epoch)
+		v, err = l.try(ctx, r)
+	}
+	return v, err
+}
+
+// try makes one call.
+func (l *Limiter) try(ctx context.Context, r *budget.Request) (budget.Verdict, error) {
+	if now := l.keeper.Now(); !now.IsZero() && l.cfg.Timeout > 0 {
+		r.NotAfter = now.Add(l.cfg.Timeout + l.cfg.Slack)
+	}
+	start := time.Now()
+	v, err := l.store.Reserve(ctx, *r)
+	end := time.Now()
+	if l.judge("reserve", end.Sub(start), err) && err == nil {
+		l.keeper.Observe(v.At, start, end)
+	}
+	return v, err
+}
+
+// learn remembers the levels for shares.
+func (l *Limiter) learn(lines []budget.Line, states []budget.LineState) {
+	if l.cfg.Timeout <= 0 || len(states) != len(lines) {
+		return
+	}
+	now := time.Now()
+	for i := range lines {
+		l.counters.see(lines[i], states[i], now)
+	}
+}
+
+// granted enters what the store granted.
+func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) {
+	rec := &record{
+		id: r.ID, lines: r.Lines, crash: r.CrashCharge, lifetime: r.Lifetime, epoch: r.Epoch,
+		sharers: 1, charged: charged(v.Lines),
+	}
+	if l.cfg.Timeout > 0 && !v.Repeated {
+		for i := range r.Lines {
+			if r.Lines[i].Limit.Unit == budget.Concurrency && rec.charged&bit(i) != 0 {
+				l.counters.hold(r.Lines[i])
+				rec.slots |= bit(i)
+			}
+		}
+	}
+	l.enter(rec)
+}
+
+// enter makes a granted record open.
+func (l *Limiter) enter(rec *record) {
+	if !l.records.put(rec) {
+		l.counters.releaseAll(rec.lines, rec.slots)
+	}
+}

@@ -1,0 +1,212 @@
+package failover
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// batchSize is the most settlements of one call.
+const batchSize = 256
+
+// retryAfter is the pause after a failed background call while the store is up.
+const retryAfter = 50 * time.Millisecond
+
+// hopeless is how often a settlement may fail alone, by a store that answers
+// everything else, before it is given up.
+const hopeless = 20
+
+// work is the one goroutine that asks the store for nobody: it probes a store
+// that is down, and tells one that is up what it has missed.
+func (l *Limiter) work() {
+	w := worker{Limiter: l, batch: batchSize, probeEvery: l.cfg.Probe}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(w.round())
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-l.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// worker is the state of work.
+type worker struct {
+	*Limiter
+	batch      int           // settlements in the next call: halved by a failure, doubled by a success
+	probeEvery time.Duration // grows while the store keeps falling
+	probes     int
+	nextProbe  time.Time
+	rose       time.Time // when the store last came up
+}
+
+// idle is how long round waits if nothing is known to come.
+const idle = time.Hour
+
+// round does what can be done now and returns when to come again.
+func (w *worker) round() time.Duration {
+	if !w.Up() {
+		if wait := w.probe(); wait > 0 {
+			return wait
+		}
+	}
+	next, ok := w.sendEnded()
+	ok = ok && w.postDebts() && w.postOpen() && w.sendCorrections()
+	if !ok {
+		return retryAfter
+	}
+	if w.spell.Load() != nil && w.records.local.Load() == 0 && w.debts.len() == 0 {
+		w.endSpell()
+	}
+	if next.IsZero() {
+		return idle
+	}
+	return max(time.Until(next), time.Millisecond)
+}
+
+// probe asks a store that is down whether it is back, when it is time to. It
+// returns 0 if it is, else how long to wait.
+func (w *worker) probe() time.Duration {
+	now := time.Now()
+	if w.nextProbe.IsZero() {
+		w.nextProbe = now.Add(w.fallen(now))
+	}
+	if wait := w.nextProbe.Sub(now); wait > 0 {
+		return wait
+	}
+	if err := w.probeOnce(); err != nil {
+		w.nextProbe = time.Now().Add(w.probeEvery)
+		return w.probeEvery
+	}
+	w.nextProbe = time.Time{}
+	w.rose = time.Now()
+	down := w.breaker.rise()
+	w.observer.StoreUp(true)
+	w.log.Info("the limit store answers again", "after", down.String())
+	return 0
+}
+
+// fallen sets the time between probes when the store has just gone down: one
+// that falls soon after it rose is asked less often.
+func (w *worker) fallen(now time.Time) time.Duration {
+	if now.Sub(w.rose) < 10*w.probeEvery {
+		w.probeEvery = min(2*w.probeEvery, 10*w.cfg.Probe)
+	} else {
+		w.probeEvery = w.cfg.Probe
+	}
+	return w.probeEvery
+}
+
+// probeLimit is what a probe reserves nothing of.
+var probeLimit = &budget.Limit{
+	Place: "gateway", Scope: budget.Gateway, Name: "~probe", Unit: budget.Requests,
+	Amount: 1, Period: budget.Minute, Burst: 1, Bank: 4, MaxDebt: 10,
+	Algorithm: budget.TokenBucket, Location: time.UTC, Mode: budget.Shadow, Tag: "gateway", Version: 1,
+}
+
+// probeOnce makes and ends a reservation of nothing: a store that refuses
+// writes, or runs no scripts, is not back.
+func (w *worker) probeOnce() error {
+	e := w.keeper.Epoch()
+	r := budget.Request{
+		ID: "probe-" + string(e) + "-" + strconv.Itoa(w.probes), Epoch: e, CrashCharge: budget.ChargeNone,
+		Lines: []budget.Line{{Limit: probeLimit}},
+	}
+	if now := w.keeper.Now(); !now.IsZero() {
+		r.NotAfter = now.Add(w.cfg.Timeout + w.cfg.Slack)
+	}
+	ctx, cancel := w.deadline(w.ctx)
+	defer cancel()
+	start := time.Now()
+	_, err := w.store.Reserve(ctx, r)
+	w.observer.StoreCall("probe", time.Since(start), err)
+	if errors.Is(err, budget.ErrFenced) {
+		w.keeper.Renew(e)
+	}
+	if !answer(err) {
+		return err
+	}
+	_, err = w.store.Settle(ctx, []budget.Settlement{{ID: r.ID, Epoch: e, Lines: r.Lines, Used: []int64{0}}})
+	if !answer(err) {
+		return err
+	}
+	w.probes++ // until then the same id: however many are lost, one record lies there
+	return nil
+}
+
+// sendEnded settles what has ended, batch by batch. It returns when the next
+// cancel is due, and whether all the rest was settled.
+func (w *worker) sendEnded() (next time.Time, ok bool) {
+	for w.Up() && w.ctx.Err() == nil {
+		batch, next := w.queue.take(w.batch, time.Now())
+		if len(batch) == 0 {
+			return next, true
+		}
+		if !w.sendBatch(batch) {
+			return next, false
+		}
+	}
+	return time.Time{}, false
+}
+
+// sendBatch settles one batch in one call, and puts it back if that fails.
+func (w *worker) sendBatch(batch []*record) bool {
+	settlements := make([]budget.Settlement, 0, len(batch))
+	sent := batch[:0]
+	for _, r := range batch {
+		if r.cancel && w.revived(r) {
+			w.queue.done(r)
+			continue
+		}
+		settlements = append(settlements, r.settlement())
+		sent = append(sent, r)
+	}
+	if len(sent) == 0 {
+		return true
+	}
+	ctx, cancel := w.background()
+	defer cancel()
+	start := time.Now()
+	settled, err := w.store.Settle(ctx, settlements)
+	answered := w.judge("settle", time.Since(start), err)
+	if err == nil && len(settled) == len(sent) {
+		for i, r := range sent {
+			w.finish(r, settled[i])
+		}
+		w.batch = min(2*w.batch, batchSize)
+		return true
+	}
+	if len(sent) == 1 && (answered || w.giveUp(sent[0])) {
+		w.finish(sent[0], budget.Settled{})
+		return true
+	}
+	// One of them may be at fault: ask again with fewer.
+	w.batch = max(1, len(sent)/2)
+	for _, r := range sent {
+		w.queue.push(r)
+	}
+	return false
+}
+
+// revived tells whether a cancelled attempt's id was granted since.
+func (w *worker) revived(r *record) bool {
+	now := w.records.get(r.id)
+	return now != nil && now.spell == nil
+}
+
+// giveUp counts a settlement that failed alone, and tells whether to try no more.
+func (w *worker) giveUp(r *record) bool {
+	if !w.Up() {
+		return false
+	}
+	if r.attempts++; r.attempts < hopeless {
+		return false
+	}
+	w.log.Error("the limit store cannot settle a reservation; it is left to be reclaimed", "id", r.id)
+	return true
+}
