@@ -11,21 +11,27 @@
 //	job.go        Job: one call to make
 //	response.go   Response: its answer, and settling it
 //	do.go         Do: the tries of one job
+//	backoff.go    the time between two tries
+//	exchange.go   one try: sending it, judging its answer
 //	choose.go     which target, which key
 //	breaker.go    targets that keep failing are passed over
 //	limits.go     a provider's limits as budget limits: the arithmetic of pacing
 //	counting.go   what a provider counts of a call
 //	pacer.go      a call's turn: asking the limiter
 //	queue.go      the order of those that wait
+//	throttle.go   asking for less after a refusal; the headroom last told
 //	feedback.go   what a provider's headers and refusals tell
 //	failure.go    which answers are failures, and what may follow them
-//	send.go       one HTTP exchange with its timeouts
+//	peek.go       the first event of a stream
+//	send.go       one HTTP exchange until the answer's header
+//	body.go       the answer's body under the idle timeout
 //	transport.go  connections
 package upstream
 
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,4 +70,133 @@ type Client struct {
 
 	mu     sync.Mutex
 	states map[string]*state // by the provider's name
+}
+
+// nobody looks at what happens.
+type nobody struct{}
+
+func (nobody) QueueWait(string, time.Duration)         {}
+func (nobody) UpstreamRequest(string, int)             {}
+func (nobody) UpstreamRemaining(string, string, int64) {}
+
+// New returns a Client for c.
+func New(c Config) *Client {
+	client := &Client{
+		limiter: c.Limiter, observer: c.Observer, log: c.Logger, transport: c.Transport,
+		states: make(map[string]*state),
+	}
+	if client.observer == nil {
+		client.observer = nobody{}
+	}
+	if client.log == nil {
+		client.log = slog.New(slog.DiscardHandler)
+	}
+	if client.transport == nil {
+		client.transport = NewTransport
+	}
+	client.Reload(c.Providers)
+	return client
+}
+
+// Reload puts new configurations in force. What is known of a provider is kept
+// by its name; calls under way end with the configuration that they began with.
+func (c *Client) Reload(providers []*Provider) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.states
+	c.states = make(map[string]*state, len(providers))
+	for _, p := range providers {
+		if s := old[p.Name]; s != nil {
+			c.states[p.Name] = s
+			c.update(s, p)
+			delete(old, p.Name)
+			continue
+		}
+		c.state(p)
+	}
+	for _, s := range old {
+		closeIdle(s.transport)
+	}
+}
+
+// Close drops idle connections. Calls under way go on.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.states {
+		closeIdle(s.transport)
+	}
+}
+
+func closeIdle(rt http.RoundTripper) {
+	if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// state is what is known of p by its name; of one that no configuration named,
+// nothing yet. mu is held.
+func (c *Client) state(p *Provider) *state {
+	s := c.states[p.Name]
+	if s == nil {
+		s = &state{targets: make(map[string]*health)}
+		c.states[p.Name] = s
+		c.update(s, p)
+	}
+	return s
+}
+
+// update makes p the configuration of s. mu is held.
+func (c *Client) update(s *state, p *Provider) {
+	before := s.provider
+	s.provider = p
+	if before == nil || before.Timeouts.Connect != p.Timeouts.Connect {
+		if s.transport != nil {
+			closeIdle(s.transport)
+		}
+		s.transport = c.transport(p)
+	}
+	if before != nil && (before.BaseURL != p.BaseURL || before.Usage != p.Usage) {
+		s.plain.Store(false)
+	}
+	secrets := p.APIKeys
+	if len(secrets) == 0 {
+		secrets = []string{""}
+	}
+	keys := make([]*key, 0, len(secrets))
+	for i, secret := range secrets {
+		keys = append(keys, c.keyOf(s, before, secret))
+		if p.Limits.Keys == PerKey && len(p.APIKeys) > 0 {
+			keys[i].pacer.set(newPaced(p, secret))
+		}
+	}
+	if p.Limits.Keys != PerKey || len(p.APIKeys) == 0 {
+		shared := keys[0].pacer
+		shared.set(newPaced(p, ""))
+		for _, k := range keys {
+			k.pacer = shared
+		}
+	}
+	s.keys = keys
+}
+
+// keyOf is the key of s with this secret, or a new one. Its pacer is kept if
+// the limits hold for the same as before. mu is held.
+func (c *Client) keyOf(s *state, before *Provider, secret string) *key {
+	same := before != nil && before.Limits.Keys == s.provider.Limits.Keys
+	i := slices.IndexFunc(s.keys, func(k *key) bool { return k.secret == secret })
+	switch {
+	case i >= 0 && same:
+		return s.keys[i]
+	case same && s.provider.Limits.Keys != PerKey:
+		return newKey(secret, s.keys[0].pacer)
+	default:
+		return newKey(secret, newPacer(c.limiter, nil))
+	}
+}
+
+func newKey(secret string, p *pacer) *key {
+	k := &key{secret: secret, pacer: p}
+	k.left.Store(-1)
+	return k
 }

@@ -2,20 +2,12 @@ package upstream
 
 import (
 	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"llmgw/internal/fault"
 )
-
-type state struct{}
-type turn struct{}
-
-// New returns a Client.
-func New(c Config) *Client { panic("written next") }
-
-// Reload puts new configurations in force. What is known of a provider is kept
-// by its name; calls under way end with the configuration that they began with.
-func (c *Client) Reload(providers []*Provider) {}
-
-// Close drops idle connections.
-func (c *Client) Close() {}
 
 // Do makes the call: it waits for a turn, sends, and tries again as the
 // configuration of the first target allows, until there is an answer to pass
@@ -23,6 +15,178 @@ func (c *Client) Close() {}
 // closes the provider's connection.
 //
 // The error is ctx's, or a *fault.Error: UpstreamCapacity (no turn in time;
-// Wait says when there is one), UpstreamTimeout or UpstreamError. A provider's
-// answer is no error, whatever its status.
-func (c *Client) Do(ctx context.Context, j Job) (*Response, error) { panic("written next") }
+// Wait says when there is one), UpstreamTimeout or UpstreamError, or what the
+// dialect has against the call. A provider's answer is no error, whatever its
+// status.
+func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
+	r := run{client: c, ctx: ctx, job: &j, standing: make([]standing, len(j.Targets))}
+	for {
+		i := c.choose(j.Targets, r.standing)
+		if i < 0 {
+			return r.end()
+		}
+		if !r.await(i) {
+			r.standing[i].out = true
+			continue
+		}
+		o := r.try(i)
+		if ctx.Err() != nil {
+			r.drop(o)
+			return nil, ctx.Err()
+		}
+		if o.final() {
+			r.drop(r.best)
+			return o.result()
+		}
+		if !r.note(i, o) {
+			return r.end()
+		}
+	}
+}
+
+// run is the tries of one job.
+type run struct {
+	client *Client
+	ctx    context.Context
+	job    *Job
+
+	standing []standing // of each target
+	allowed  int        // tries, by the first target's provider
+	attempts int        // tries sent
+	asks     int        // names reservations
+	plain    bool       // one try was made without stream_options
+	waited   time.Duration
+	best     outcome // the most telling failure so far
+}
+
+// try makes one try with the i-th target: its turn, then the exchange.
+func (r *run) try(i int) outcome {
+	t := r.job.Targets[i]
+	s, transport := r.client.at(t)
+	k := r.client.key(s)
+	turn, o := r.take(t, k)
+	if o.err != nil {
+		return o
+	}
+	if r.attempts == 0 {
+		r.allowed = 1 + max(0, t.Provider.Retries)
+	}
+	r.attempts++
+	return r.client.exchange(r.ctx, r, attempt{target: t, state: s, key: k, turn: turn, transport: transport})
+}
+
+// take waits for a turn with t.
+func (r *run) take(t Target, k *key) (*turn, outcome) {
+	start := time.Now()
+	r.asks++
+	turn, err := k.pacer.take(r.ctx, request{
+		id:   r.job.RequestID + "/" + strconv.Itoa(r.asks),
+		team: r.job.Team, weight: r.job.Weight,
+		tokens:  atArrival(t.Provider, r.job.Input, r.job.Output),
+		maxWait: r.left(t),
+	})
+	if err == nil && turn == nil {
+		return nil, outcome{}
+	}
+	d := time.Since(start)
+	r.waited += d
+	r.client.observer.QueueWait(t.Provider.Name, d)
+	if err != nil {
+		return nil, outcome{err: fault.From(err), again: elsewhere, unsent: true}
+	}
+	return turn, outcome{}
+}
+
+// left is how long the job may still wait for t.
+func (r *run) left(t Target) time.Duration {
+	most := t.Provider.MaxWait
+	if r.job.MaxWait >= 0 {
+		most = min(most, r.job.MaxWait)
+	}
+	return max(0, most-r.waited)
+}
+
+// standing is what a job knows of one of its targets.
+type standing struct {
+	// out says that it must not be asked again.
+	out bool
+	// ready is when it may be asked again; zero: it was not asked yet.
+	ready time.Time
+	// after is what its provider asked to wait when it failed.
+	after time.Duration
+}
+
+// note keeps what a failure tells, and reports whether to try again.
+func (r *run) note(i int, o outcome) bool {
+	r.keep(o)
+	if o.again == elsewhere {
+		r.standing[i].out = true
+	}
+	switch {
+	case o.unsent: // no turn in time: that was no try
+		return true
+	case o.plain && !r.plain: // the same call, as the provider takes it
+		r.plain = true
+		r.allowed++
+		return true
+	}
+	r.standing[i].ready = time.Now().Add(o.delay(r.attempts))
+	r.standing[i].after = o.after
+	if o.spare {
+		r.standing[i].after = 0
+	}
+	return r.attempts < r.allowed
+}
+
+// keep makes o the failure to report in the end, unless the one that is there
+// tells more: a provider's answer tells more than a turn that did not come.
+func (r *run) keep(o outcome) {
+	if o.unsent && (r.best.response != nil || r.best.err != nil && !r.best.unsent) {
+		return
+	}
+	if o.unsent && r.best.err != nil && r.best.err.Wait > 0 && r.best.err.Wait <= o.err.Wait {
+		return
+	}
+	r.drop(r.best)
+	r.best = o
+}
+
+// drop gives up an outcome's answer.
+func (r *run) drop(o outcome) {
+	if o.response != nil {
+		o.response.Close()
+	}
+}
+
+// end is the result when nothing is left to try.
+func (r *run) end() (*Response, error) {
+	if err := r.ctx.Err(); err != nil {
+		r.drop(r.best)
+		return nil, err
+	}
+	return r.best.result()
+}
+
+// final tells whether o is the client's at once.
+func (o outcome) final() bool { return o.again == never }
+
+// result is what Do returns of o.
+func (o outcome) result() (*Response, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	return o.response, nil
+}
+
+// LogValue shows an outcome in a log, without any of its content.
+func (o outcome) LogValue() slog.Value {
+	status := 0
+	if o.response != nil {
+		status = o.response.Status
+	}
+	attrs := []slog.Attr{slog.Int("status", status), slog.Duration("retry_after", o.after)}
+	if o.err != nil {
+		attrs = append(attrs, slog.String("error", o.err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}

@@ -16,11 +16,8 @@ type Response struct {
 	// Header is as the provider sent it; the hop-by-hop ones are the caller's to drop.
 	Header http.Header
 	// Body is what was not read yet. A read that comes too late returns a
-	// *fault.Error of UpstreamTimeout, a broken one of UpstreamError. Closing it
-	// before its end closes the connection.
+	// *fault.Error of UpstreamTimeout, a broken one of UpstreamError.
 	Body io.ReadCloser
-	// Trailer is filled when Body was read to its end, as in http.Response.
-	Trailer http.Header
 	// Meter has been fed what was read so far.
 	Meter dialect.Meter
 	// Prefix is what Meter released for the client of that.
@@ -32,12 +29,25 @@ type Response struct {
 	Sent      time.Time     // when this try was sent
 	HeaderAt  time.Time     // when its header had come
 
-	turn *turn // what was reserved for it; nil: nothing
+	http *http.Response
+	turn *turn // nil: nothing is left to settle
 }
 
-// Settle tells what the call used, so that the provider's limits are charged
-// that instead of the estimate. The first call counts; it never blocks.
-func (r *Response) Settle(used tokens.Usage) {}
+// Trailer is what the provider sent after the body; complete once Body was read
+// to its end.
+func (r *Response) Trailer() http.Header { return r.http.Trailer }
 
-// Close closes Body. If the response was not settled, the estimate is charged.
-func (r *Response) Close() error { return r.Body.Close() }
+// Settle tells what the call used, so that the provider's limits are charged
+// that instead of the estimate, and its slot is free. The first call counts. It
+// never blocks.
+func (r *Response) Settle(used tokens.Usage) {
+	r.turn.settle(1, atEnd(r.Target.Provider, used))
+}
+
+// Close closes Body: the connection too, if Body was not read to its end. When
+// it returns, nothing of the job's call is being read. If the response was not
+// settled, the estimate is charged. Closing twice has no effect.
+func (r *Response) Close() error {
+	r.turn.full()
+	return r.Body.Close()
+}

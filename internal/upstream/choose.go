@@ -1,0 +1,208 @@
+package upstream
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/dialect"
+)
+
+// state is what a Client knows of one provider, kept over reloads. Client.mu
+// guards it but for the atomics.
+type state struct {
+	provider  *Provider
+	transport http.RoundTripper
+	keys      []*key // at least one; of a provider without keys, an empty one
+	targets   map[string]*health
+	plain     atomic.Bool // the provider rejects stream_options
+	turn      int         // rotates among keys of which nothing is known
+}
+
+// key is one API key of a provider.
+type key struct {
+	secret string
+	pacer  *pacer // its own, or the provider's
+	// left is what the provider last said is left for this key, -1: nothing.
+	left atomic.Int64
+	// until is when the provider takes calls by this key again, unix nanoseconds.
+	until atomic.Int64
+}
+
+// cooling tells whether the provider asked to wait with this key.
+func (k *key) cooling(now time.Time) bool { return now.UnixNano() < k.until.Load() }
+
+// tell notes what an answer to this key said.
+func (k *key) tell(t told) {
+	if t.tokens >= 0 {
+		k.left.Store(t.tokens)
+		return
+	}
+	k.left.Store(t.requests)
+}
+
+// choose picks the target of the next try, or returns -1: by weight and
+// headroom among the healthy ones, those of weight 0 only when no other can
+// serve; one that failed this job only when all did, the soonest ready first.
+func (c *Client) choose(targets []Target, st []standing) int {
+	soonest := -1
+	var fresh []int
+	for i := range targets {
+		switch {
+		case st[i].out:
+		case st[i].ready.IsZero():
+			fresh = append(fresh, i)
+		case soonest < 0 || st[i].ready.Before(st[soonest].ready):
+			soonest = i
+		}
+	}
+	if len(fresh) == 0 {
+		return soonest
+	}
+	if len(fresh) == 1 {
+		return fresh[0]
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	healthy := slices.DeleteFunc(slices.Clone(fresh), func(i int) bool { return c.health(targets[i]).open(now) })
+	if len(healthy) == 0 {
+		healthy = fresh
+	}
+	if w := weighted(targets, healthy); len(w) > 0 {
+		healthy = w
+	}
+	return c.balance(targets, healthy, now)
+}
+
+// weighted is those of set that have a weight.
+func weighted(targets []Target, set []int) (w []int) {
+	for _, i := range set {
+		if targets[i].Weight > 0 {
+			w = append(w, i)
+		}
+	}
+	return w
+}
+
+// balance picks from set by smooth weighted rotation, each weight scaled by the
+// target's headroom; if none has any, the one with the shortest wait. mu is held.
+func (c *Client) balance(targets []Target, set []int, now time.Time) int {
+	best, total := -1, 0.0
+	for _, i := range set {
+		s := c.state(targets[i].Provider)
+		share := float64(max(targets[i].Weight, 1)) * s.headroom(now)
+		if share == 0 {
+			continue
+		}
+		h := c.health(targets[i])
+		h.current += share
+		total += share
+		if best < 0 || h.current > c.health(targets[best]).current {
+			best = i
+		}
+	}
+	if best >= 0 {
+		c.health(targets[best]).current -= total
+		return best
+	}
+	best = set[0]
+	for _, i := range set[1:] {
+		if c.state(targets[i].Provider).backlog(now) < c.state(targets[best].Provider).backlog(now) {
+			best = i
+		}
+	}
+	return best
+}
+
+// headroom is that of the key that has most.
+func (s *state) headroom(now time.Time) (most float64) {
+	for _, k := range s.keys {
+		if !k.cooling(now) {
+			most = max(most, k.pacer.headroom(now))
+		}
+	}
+	return most
+}
+
+// backlog is the wait of the key that has the shortest.
+func (s *state) backlog(now time.Time) time.Duration {
+	var shortest time.Duration
+	for i, k := range s.keys {
+		if d := max(k.pacer.backlog(now), time.Duration(k.until.Load()-now.UnixNano())); i == 0 || d < shortest {
+			shortest = d
+		}
+	}
+	return shortest
+}
+
+// key picks the key of the next try: of those that the provider did not ask to
+// wait with, the one that has most left.
+func (c *Client) key(s *state) *key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(s.keys) == 1 {
+		return s.keys[0]
+	}
+	now := time.Now()
+	s.turn++
+	best := s.keys[s.turn%len(s.keys)]
+	for i := 1; i < len(s.keys); i++ {
+		if k := s.keys[(s.turn+i)%len(s.keys)]; k.better(best, now) {
+			best = k
+		}
+	}
+	return best
+}
+
+// better tells whether k is to be used rather than other.
+func (k *key) better(other *key, now time.Time) bool {
+	if a, b := k.cooling(now), other.cooling(now); a != b {
+		return b
+	}
+	if k.pacer != other.pacer {
+		if a, b := k.pacer.headroom(now), other.pacer.headroom(now); a != b {
+			return a > b
+		}
+		if a, b := k.pacer.backlog(now), other.pacer.backlog(now); a != b {
+			return a < b
+		}
+	}
+	a, b := k.left.Load(), other.left.Load()
+	return b >= 0 && (a < 0 || a > b)
+}
+
+// health is the health of a target. mu is held.
+func (c *Client) health(t Target) *health {
+	s := c.state(t.Provider)
+	h := s.targets[t.Model]
+	if h == nil {
+		if len(s.targets) >= maxTargets { // only "*" makes so many: names of clients' choosing
+			clear(s.targets)
+		}
+		h = &health{}
+		s.targets[t.Model] = h
+	}
+	return h
+}
+
+// maxTargets bounds the models of a provider that are told apart.
+const maxTargets = 1000
+
+// prepare is the dialect's outbound call for t, by k.
+func (s *state) prepare(j *Job, t Target, k *key) (dialect.Outbound, error) {
+	up := t.upstream(k.secret)
+	if up.Model == "" {
+		up.Model = j.Call.Model
+	}
+	switch t.Provider.Usage {
+	case Always:
+		up.InjectUsage = true
+	case Never:
+	default:
+		up.InjectUsage = !s.plain.Load()
+	}
+	up.MaxOutput = j.CapOutput
+	return j.Dialect.Prepare(j.Call, up)
+}

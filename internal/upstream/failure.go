@@ -1,0 +1,181 @@
+package upstream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"llmgw/internal/fault"
+)
+
+// again says what may follow a failed try.
+type again int
+
+// What may follow, from the strictest.
+const (
+	never     again = iota // the answer is the client's
+	elsewhere              // only another target can help
+	anywhere               // the same target may be asked again
+)
+
+// outcome is how one try ended.
+type outcome struct {
+	response *Response // the provider's answer; nil if there is none
+	err      *fault.Error
+	again    again
+	// after is how long the provider asks to wait, 0 if it does not say.
+	after time.Duration
+
+	unsent bool // there was no turn: nothing was sent
+	plain  bool // the provider rejects stream_options: try without
+	held   bool // the pacer keeps the wait that the provider asked for
+	spare  bool // another key of the provider can serve at once
+}
+
+// maxErrorBody bounds how much of an error's body is read to judge it.
+const maxErrorBody = 64 << 10
+
+// judge says what may follow an answer of status, given the start of its body.
+func judge(status int, body []byte, h http.Header, now time.Time) (again, time.Duration) {
+	e := readError(body)
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
+		return elsewhere, 0
+	case http.StatusTooManyRequests:
+		if e.spent() || e.tooLarge() {
+			return elsewhere, 0
+		}
+		return anywhere, max(retryAfter(h, now), e.retryDelay(), fallbackAfter(h, now))
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
+		return anywhere, retryAfter(h, now)
+	default:
+		return never, 0
+	}
+}
+
+// fallbackAfter is what the reset headers say, where Retry-After says nothing.
+func fallbackAfter(h http.Header, now time.Time) time.Duration {
+	if retryAfter(h, now) > 0 {
+		return 0
+	}
+	return resetAfter(h, now)
+}
+
+// sick tells whether a status speaks of the provider's health and not of the
+// request or of a limit.
+func sick(status int) bool {
+	return status == http.StatusRequestTimeout || status >= 500 && status != http.StatusNotImplemented
+}
+
+// errorBody is the parts of a provider's error that decide what follows, of all
+// APIs; a member of an unexpected type is as if it were absent.
+type errorBody struct {
+	code, kind, message string
+	details             []detail
+}
+
+// detail is an entry of a Google error's details, or Anthropic's details.
+type detail struct {
+	ErrorCode  string `json:"error_code"`
+	RetryDelay string `json:"retryDelay"`
+	Violations []struct {
+		QuotaID string `json:"quotaId"`
+	} `json:"violations"`
+}
+
+// readError reads the start of an error document. It never fails: what it does
+// not find is empty.
+func readError(body []byte) (e errorBody) {
+	var doc map[string]json.RawMessage
+	trimmed := bytes.TrimLeft(body, " \t\r\n[") // Gemini wraps it in an array
+	if json.NewDecoder(bytes.NewReader(trimmed)).Decode(&doc) != nil {
+		return e
+	}
+	if inner, ok := doc["error"]; ok {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(inner, &fields) == nil {
+			doc = fields
+		}
+	}
+	e.code, e.kind, e.message = text(doc["code"]), text(doc["type"]), text(doc["message"])
+	if one := (detail{}); json.Unmarshal(doc["details"], &one) == nil {
+		e.details = []detail{one}
+		return e
+	}
+	var several []json.RawMessage
+	if json.Unmarshal(doc["details"], &several) != nil {
+		return e
+	}
+	for _, raw := range several {
+		if d := (detail{}); json.Unmarshal(raw, &d) == nil {
+			e.details = append(e.details, d)
+		}
+	}
+	return e
+}
+
+// text is a JSON string's value, or the text of another scalar.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// spent tells whether a quota is used up for so long that waiting is no cure.
+func (e errorBody) spent() bool {
+	if e.code == "insufficient_quota" || e.kind == "insufficient_quota" {
+		return true
+	}
+	for _, d := range e.details {
+		if strings.HasSuffix(d.ErrorCode, "spend_limit_reached") {
+			return true
+		}
+		for _, v := range d.Violations {
+			if strings.Contains(v.QuotaID, "PerDay") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tooLarge tells whether the one request is over the whole limit.
+func (e errorBody) tooLarge() bool { return strings.HasPrefix(e.message, "Request too large") }
+
+// retryDelay is the wait that Google's RetryInfo asks for.
+func (e errorBody) retryDelay() (longest time.Duration) {
+	for _, d := range e.details {
+		if wait, err := time.ParseDuration(d.RetryDelay); err == nil {
+			longest = max(longest, bounded(wait.Seconds()))
+		}
+	}
+	return longest
+}
+
+// rejectsUsage tells whether a 400 is about the stream_options that were added.
+func rejectsUsage(status int, body []byte) bool {
+	return (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
+		(bytes.Contains(body, []byte("stream_options")) || bytes.Contains(body, []byte("include_usage")))
+}
+
+// start reads the start of an error's body, and returns it as it came and as it
+// reads without its gzip coding. The rest stays in r.
+func start(r io.Reader, h http.Header) (raw, plain []byte) {
+	raw, _ = io.ReadAll(io.LimitReader(r, maxErrorBody)) // what did come is judged
+	if h.Get("Content-Encoding") != "gzip" {
+		return raw, raw
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return raw, raw
+	}
+	plain, _ = io.ReadAll(io.LimitReader(z, maxErrorBody))
+	return raw, plain
+}

@@ -1,0 +1,172 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+)
+
+// The causes that end an exchange from our side.
+var (
+	errFirstByte = errors.New("no answer in time")
+	errIdle      = errors.New("the answer stalled")
+	errEnded     = errors.New("the exchange is over")
+)
+
+// failure is why an exchange has no answer.
+type failure struct {
+	fault *fault.Error
+	// unsent says that the provider cannot have seen the request.
+	unsent bool
+	// slow says that the provider took the request and did not answer in time.
+	slow bool
+}
+
+// send makes one exchange with p and returns its answer as soon as the header
+// is there; the body's Read and Close are those of body. It returns a failure,
+// or ctx's error if ctx ended. When it failed, out is not read any more.
+func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Outbound) (*http.Response, *failure, error) {
+	target, err := url.Parse(out.URL)
+	if err != nil {
+		return nil, &failure{fault: broken(p, fmt.Errorf("its address: %w", err)), unsent: true}, nil
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	payload := newPayload(out.Body)
+	req := (&http.Request{
+		Method: out.Method, URL: target, Host: target.Host, Header: header(out),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(inner)
+	payload.attach(req)
+
+	var timer *time.Timer
+	if p.Timeouts.FirstByte > 0 {
+		timer = time.AfterFunc(p.Timeouts.FirstByte, func() { cancel(errFirstByte) })
+	}
+	resp, err := rt.RoundTrip(req)
+	if timer != nil {
+		timer.Stop()
+	}
+	if err == nil && context.Cause(inner) == errFirstByte { // at the very moment
+		resp.Body.Close()
+		err = errFirstByte
+	}
+	if err == nil {
+		resp.Body = newBody(ctx, inner, cancel, p, resp.Body, payload)
+		return resp, nil, nil
+	}
+	cause := context.Cause(inner)
+	cancel(errEnded)
+	payload.abandon()
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	return nil, explain(p, err, cause), nil
+}
+
+// header is what is sent: out's, and no user agent where it names none.
+func header(out dialect.Outbound) http.Header {
+	h := http.Header(out.Header)
+	if h == nil {
+		h = make(http.Header)
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = nil
+	}
+	return h
+}
+
+// explain says why there is no answer.
+func explain(p *Provider, err, cause error) *failure {
+	if errors.Is(cause, errFirstByte) {
+		return &failure{slow: true, fault: &fault.Error{Code: fault.UpstreamTimeout, Err: errFirstByte,
+			Message: fmt.Sprintf("Provider %q did not answer within %s.", p.Name, p.Timeouts.FirstByte)}}
+	}
+	var op *net.OpError
+	unsent := errors.As(err, &op) && op.Op == "dial"
+	var n net.Error
+	if errors.As(err, &n) && n.Timeout() {
+		return &failure{unsent: unsent, fault: &fault.Error{Code: fault.UpstreamTimeout, Err: err,
+			Message: fmt.Sprintf("Provider %q could not be reached in time.", p.Name)}}
+	}
+	return &failure{unsent: unsent, fault: broken(p, err)}
+}
+
+// broken is the fault of a provider that cannot be reached or broke off.
+func broken(p *Provider, err error) *fault.Error {
+	return &fault.Error{Code: fault.UpstreamError, Err: err,
+		Message: fmt.Sprintf("Provider %q could not be reached or broke off.", p.Name)}
+}
+
+// payload is a request's body, in the segments that the dialect made. Once it
+// is abandoned the segments are not read any more, whatever the transport does.
+type payload struct {
+	mu       sync.Mutex
+	segments [][]byte
+	size     int64
+	over     bool
+}
+
+func newPayload(segments [][]byte) *payload {
+	p := &payload{segments: segments}
+	for _, s := range segments {
+		p.size += int64(len(s))
+	}
+	return p
+}
+
+// attach makes p the body of req.
+func (p *payload) attach(req *http.Request) {
+	req.ContentLength = p.size
+	if p.size == 0 {
+		req.Body = http.NoBody
+		return
+	}
+	req.GetBody = func() (io.ReadCloser, error) { return &payloadReader{payload: p, rest: p.segments}, nil }
+	req.Body, _ = req.GetBody() // never fails
+}
+
+// abandon returns when nobody reads the segments, and nobody will.
+func (p *payload) abandon() {
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+}
+
+// payloadReader reads a payload from its start.
+type payloadReader struct {
+	payload *payload
+	rest    [][]byte
+	offset  int // in rest[0]
+}
+
+// Read copies from the segments.
+func (r *payloadReader) Read(b []byte) (n int, err error) {
+	r.payload.mu.Lock()
+	defer r.payload.mu.Unlock()
+	if r.payload.over {
+		return 0, errEnded
+	}
+	for n < len(b) && len(r.rest) > 0 {
+		c := copy(b[n:], r.rest[0][r.offset:])
+		n, r.offset = n+c, r.offset+c
+		if r.offset == len(r.rest[0]) {
+			r.rest, r.offset = r.rest[1:], 0
+		}
+	}
+	if n == 0 && len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Close does nothing: the segments are another's.
+func (r *payloadReader) Close() error { return nil }

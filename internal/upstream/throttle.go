@@ -1,0 +1,71 @@
+package upstream
+
+import (
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// A provider that refuses in spite of the pace is asked for less: 0.7 of the
+// rate, growing back by 0.02 of the full rate a second.
+const (
+	cutTo       = 0.7
+	recovery    = 0.02
+	leastFactor = 0.1
+)
+
+// throttle is the part of the configured rate that is used. The zero throttle
+// uses all of it.
+type throttle struct {
+	base float64 // at the time of the last cut; 0: never cut
+	at   time.Time
+}
+
+// factor is the part of the rate in use at now, leastFactor to 1.
+func (t *throttle) factor(now time.Time) float64 {
+	if t.base == 0 {
+		return 1
+	}
+	return min(1, t.base+recovery*now.Sub(t.at).Seconds())
+}
+
+// cut lowers the rate because of a refusal of what was sent at sent: once for
+// all that was on its way when the rate was lowered last.
+func (t *throttle) cut(now, sent time.Time) {
+	if t.base != 0 && sent.Before(t.at) {
+		return
+	}
+	t.base, t.at = max(leastFactor, t.factor(now)*cutTo), now
+}
+
+// levels is what a pacer's counters held when the limiter last told.
+type levels struct {
+	at    time.Time
+	lines []budget.LineState
+}
+
+// note keeps a verdict's counters. A verdict without any changes nothing.
+func (l *levels) note(v budget.Verdict, now time.Time) {
+	if len(v.Lines) == 0 {
+		return
+	}
+	l.at = now
+	l.lines = append(l.lines[:0], v.Lines...)
+}
+
+// headroom is the least part of a capacity that is free by now, 0 to 1. A
+// counter that nobody asked about yet is full.
+func (l *levels) headroom(p *paced, now time.Time) float64 {
+	least := 1.0
+	for i, limit := range p.lines {
+		if i >= len(l.lines) || l.lines[i].Capacity <= 0 {
+			continue
+		}
+		level := float64(l.lines[i].Remaining)
+		if limit.Algorithm == budget.Pacing {
+			level += float64(limit.Amount) * now.Sub(l.at).Minutes()
+		}
+		least = min(least, level/float64(l.lines[i].Capacity))
+	}
+	return max(0, least)
+}
