@@ -338,11 +338,11 @@ func (f *faulty) Correct(ctx context.Context, c []budget.Correction) error {
 
 // fixedKeeper is a keeper of a fleet of live gateways.
 type fixedKeeper struct {
-	mu      sync.Mutex
-	n       int
-	live    int
-	store   *ledger
-	beats   int
+	mu    sync.Mutex
+	n     int
+	live  int
+	store *ledger
+	beats int
 }
 
 func (k *fixedKeeper) Epoch() budget.Epoch {
