@@ -8,10 +8,12 @@
 //	serve.go      the path
 //	accept.go     the body
 //	plan.go       model, estimate, lines
-//	reserve.go    the verdict, waiting.go its waiting, refuse.go its refusal
+//	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread
+//	attempt.go    several attempts of one request
 //	stream.go     the answer, byte for byte
 //	settle.go     how a call can end and what it is then charged
 //	record.go     what is told of it afterwards
+//	explain.go    what a request would meet
 //	render.go     the one map from faults to answers, headers.go the limits' headers
 package proxy
 
@@ -89,7 +91,7 @@ type Gateway struct {
 	enforcement atomic.Value // Enforcement
 	waiting     *waitroom
 	herd        *herd
-	byPath      map[string]dialect.Dialect // first segment of an API's paths, for refusals
+	attempts    attempts
 	inflight    atomic.Int64
 }
 

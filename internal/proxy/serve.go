@@ -57,6 +57,9 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		return
 	}
 	rec.planned(w, p)
+	r, settled := g.attempts.begin(r, who.Key.ID)
+	defer settled()
+	rec.client = r.Context()
 	held, err := g.reserve(r.Context(), rules, p, rec.id)
 	rec.reserved(w, p, held, g.StoreUp())
 	if err != nil {
@@ -191,13 +194,15 @@ func (p *plan) job(g *Gateway, requestID string) upstream.Job {
 	return j
 }
 
-// refuse answers with err in the API's shape, or with nothing if the client has
-// left.
+// refuse answers with err in the API's shape. If the client has left, it breaks
+// the connection off: refuse then panics with http.ErrAbortHandler.
 func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if errors.Is(err, context.Canceled) && rec.clientGone() {
 		rec.status = statusClientClosed
-		rec.ending = refunded(clientGone)
-		return
+		if rec.ending.outcome == invalid { // nothing had been sent, or settled
+			rec.ending = refunded(clientGone)
+		}
+		panic(http.ErrAbortHandler) // no answer is better than an empty one
 	}
 	e := fault.From(err)
 	rec.refused(e)

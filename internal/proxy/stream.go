@@ -209,7 +209,7 @@ func (a *relayed) finish(err error) {
 		a.breakOff(o)
 	}
 	a.write(rest)
-	for name, values := range a.resp.Trailer {
+	for name, values := range a.resp.Trailer() {
 		a.w.Header()[http.TrailerPrefix+name] = values
 	}
 }

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func attemptOf(ctx context.Context, key string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil).WithContext(ctx)
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	return r
+}
+
+func TestANewAttemptEndsTheOneBeforeItAndWaitsForItsSettlement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a attempts
+		first, settled := a.begin(attemptOf(t.Context(), "k"), "key-1")
+		go func() {
+			<-first.Context().Done()
+			time.Sleep(300 * time.Millisecond) // it settles
+			settled()
+		}()
+		began := time.Now()
+		second, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
+		defer done()
+		if got := time.Since(began); got != 300*time.Millisecond {
+			t.Errorf("the second attempt went on after %v, want after the first had settled", got)
+		}
+		if second.Context().Err() != nil {
+			t.Error("the second attempt was ended as well")
+		}
+	})
+}
+
+func TestAnAttemptThatDoesNotEndIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a attempts
+		_, settled := a.begin(attemptOf(t.Context(), "k"), "key-1")
+		defer settled()
+		began := time.Now()
+		_, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
+		defer done()
+		if got := time.Since(began); got != supersedeWait {
+			t.Errorf("waited %v, want %v", got, supersedeWait)
+		}
+	})
+}
+
+func TestOtherKeysAndCallsWithoutOneAreLeftAlone(t *testing.T) {
+	var a attempts
+	first, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
+	for _, r := range []struct{ name, keyID string }{{"k", "key-2"}, {"other", "key-1"}, {"", "key-1"}} {
+		_, end := a.begin(attemptOf(t.Context(), r.name), r.keyID)
+		end()
+	}
+	if first.Context().Err() != nil {
+		t.Error("another's attempt ended this one")
+	}
+	done()
+	if len(a.running) != 0 {
+		t.Errorf("got %d attempts after all ended", len(a.running))
+	}
+}
