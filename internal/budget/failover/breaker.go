@@ -12,6 +12,7 @@ import (
 type breaker struct {
 	threshold int64
 	failures  atomic.Int64 // in a row
+	latest    atomic.Int64 // unix nanoseconds of the latest failure
 	since     atomic.Int64 // unix nanoseconds of going down; 0: up
 }
 
@@ -28,7 +29,14 @@ func (b *breaker) answered() {
 // failed notes a call without an answer, and tells whether the store went down
 // by it.
 func (b *breaker) failed() bool {
-	return b.failures.Add(1) >= b.threshold && b.since.CompareAndSwap(0, time.Now().UnixNano())
+	now := time.Now().UnixNano()
+	b.latest.Store(now)
+	return b.failures.Add(1) >= b.threshold && b.since.CompareAndSwap(0, now)
+}
+
+// quiet is how long ago the latest failure was.
+func (b *breaker) quiet() time.Duration {
+	return time.Duration(time.Now().UnixNano() - b.latest.Load())
 }
 
 // rise brings the store up and returns how long it was down.
@@ -40,7 +48,8 @@ func (b *breaker) rise() time.Duration {
 // answer tells whether err, from a store, is an answer: the call was refused
 // for its own sake and has not been applied.
 func answer(err error) bool {
-	return err == nil || errors.Is(err, budget.ErrFenced) || errors.Is(err, budget.ErrConflict) || errors.Is(err, budget.ErrTooLate)
+	return err == nil || errors.Is(err, budget.ErrFenced) || errors.Is(err, budget.ErrConflict) ||
+		errors.Is(err, budget.ErrTooLate) || errors.Is(err, budget.ErrAmount)
 }
 
 // judge notes the end of a call for the breaker, the Observer and, on the way

@@ -15,21 +15,26 @@ func (l *Limiter) Correct(c budget.Correction) {
 	if l.closed.Load() {
 		return
 	}
+	if l.cfg.Timeout <= 0 {
+		start := time.Now()
+		err := l.store.Correct(context.Background(), []budget.Correction{c})
+		l.judge("correct", time.Since(start), err)
+		return
+	}
 	if l.Up() {
 		l.corrects.put(c)
 		l.nudge()
 		return
 	}
 	s := l.currentSpell()
-	if s.store == nil || !shared(c.Line.Limit) || c.Line.Limit.Unit == budget.Concurrency {
+	if !hasShare(c.Line.Limit) || c.Line.Limit.Unit == budget.Concurrency {
 		return
 	}
 	if c.AtMost > 0 {
 		c.AtMost /= s.live
 	}
 	c.Line.Limit = s.share(c.Line.Limit)
-	// As in prime: in memory, it fails only for what cannot be.
-	_ = s.store.Correct(context.Background(), []budget.Correction{c})
+	s.correct(c)
 }
 
 // corrections is the latest of each counter that was not sent yet.

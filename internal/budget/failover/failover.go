@@ -17,15 +17,12 @@
 // The package does no arithmetic of limits and keeps no epochs: the stores do
 // the one, concurrency.Keeper the other. failover.go holds the Limiter's life,
 // reserve.go and settle.go the two halves of a reservation's, record.go what is
-// known of it meanwhile, local.go and counters.go the deciding without a store,
-// breaker.go when to ask it, worker.go and post.go the catching up, progress.go
+// known of it meanwhile, local.go, share.go and counters.go the deciding without a
+// store, breaker.go when to ask it, worker.go and post.go the catching up, progress.go
 // and correct.go the reports. Wiring:
 //
 //	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw-1"})
-//	limiter := failover.New(failover.Config{
-//		Store: store, Keeper: keeper, Timeout: 20 * time.Millisecond,
-//		NewLocal: func() budget.Store { return memstore.New(…) },
-//	})
+//	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: 20 * time.Millisecond})
 //	keeper.Start(limiter)
 //	defer limiter.Close(ctx) // settles, then retires the keeper
 package failover
@@ -40,6 +37,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/budget/memstore"
 )
 
 // Config says how a Limiter works. Store and Keeper are required; the zero
@@ -47,10 +45,6 @@ import (
 type Config struct {
 	Store  budget.Store
 	Keeper keeper // a *concurrency.Keeper
-	// NewLocal makes an empty store in this process's memory, in which the
-	// shares of Local limits are counted while Store is away. nil: Local limits
-	// are treated as Closed.
-	NewLocal func() budget.Store
 
 	// Timeout bounds one call of the store by a request. 0: Store is in this
 	// process and answers at once, so there is no deadline, and settlements are
@@ -75,6 +69,9 @@ type Config struct {
 
 	Logger   *slog.Logger // nil: slog.Default
 	Observer Observer     // nil: nobody watches
+
+	// newShares makes an empty store in memory for the shares of Local limits.
+	newShares func(now func() time.Time) budget.Store
 }
 
 // Observer is told what a Limiter does. Its methods must not block.
@@ -149,6 +146,9 @@ func New(cfg Config) *Limiter {
 	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
+	}
+	if cfg.newShares == nil {
+		cfg.newShares = func(now func() time.Time) budget.Store { return memstore.New(now) }
 	}
 	l := &Limiter{
 		cfg: cfg, store: cfg.Store, keeper: cfg.Keeper, log: cfg.Logger, observer: cfg.Observer,

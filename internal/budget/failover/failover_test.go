@@ -61,8 +61,8 @@ func newWorld(t *testing.T, change func(*Config)) *world {
 	w.keeper = &fixedKeeper{store: w.ledger, live: 3}
 	cfg := Config{
 		Store: w.faults, Keeper: w.keeper, Timeout: timeout,
-		NewLocal: func() budget.Store { return newLedger() },
-		Logger:   slog.New(slog.NewTextHandler(w.log, nil)), Observer: w.seen,
+		newShares: func(func() time.Time) budget.Store { return newLedger() },
+		Logger:    slog.New(slog.NewTextHandler(w.log, nil)), Observer: w.seen,
 	}
 	if change != nil {
 		change(&cfg)

@@ -13,10 +13,10 @@ import (
 // Timeout. It keeps r.Lines, which must not be changed any more. A granted
 // reservation must be settled, once for each Reserve of its ID.
 //
-// A request whose ID is in use with other amounts, and every request after
-// Close, is Unavailable with Binding -1.
+// A request with an amount that cannot be counted or an ID that is in use with
+// other amounts, and every request after Close, is Unavailable with Binding -1.
 func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
-	if l.closed.Load() {
+	if l.closed.Load() || !r.Valid() {
 		return l.refused()
 	}
 	if r.CrashCharge == "" {

@@ -60,13 +60,30 @@ func (w *worker) round() time.Duration {
 	if !ok {
 		return retryAfter
 	}
-	if w.spell.Load() != nil && w.records.local.Load() == 0 && w.debts.len() == 0 {
-		w.endSpell()
-	}
+	wait := w.settleDown()
 	if next.IsZero() {
+		return wait
+	}
+	return min(wait, max(time.Until(next), time.Millisecond))
+}
+
+// calm is how long no call may have failed before the shares are dropped: calls
+// that fail one by one share one spell.
+const calm = time.Second
+
+// settleDown ends the spell if all that was spent in it is in the store and no
+// call has failed lately. It returns when to try again.
+func (w *worker) settleDown() time.Duration {
+	if w.spell.Load() == nil {
 		return idle
 	}
-	return max(time.Until(next), time.Millisecond)
+	if quiet := w.breaker.quiet(); quiet < calm {
+		return calm - quiet
+	}
+	if w.records.local.Load() == 0 && w.debts.len() == 0 {
+		w.endSpell()
+	}
+	return idle // who adds to them wakes the worker
 }
 
 // probe asks a store that is down whether it is back, when it is time to. It
@@ -173,7 +190,13 @@ func (w *worker) sendBatch(batch []*record) bool {
 	defer cancel()
 	start := time.Now()
 	settled, err := w.store.Settle(ctx, settlements)
-	answered := w.judge("settle", time.Since(start), err)
+	took := time.Since(start)
+	answered := answer(err)
+	if len(sent) == 1 && sent[0].attempts > 1 && !answered {
+		w.observer.StoreCall("settle", took, err) // its own fault, perhaps: no sign that the store is away
+	} else {
+		w.judge("settle", took, err)
+	}
 	if err == nil && len(settled) == len(sent) {
 		for i, r := range sent {
 			w.finish(r, settled[i])

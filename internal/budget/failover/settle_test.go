@@ -1,0 +1,413 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// F9: the store is away when requests end, and only then.
+func TestWhatEndsWhileTheStoreIsAwayIsSettledWhenItReturns(t *testing.T) {
+	for what, f := range map[string]fault{
+		"frozen": lost, "losing replies": replyLost, "late": late, "refusing": refused, "read-only": readonly,
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				for i := range 10 {
+					w.reserve(fmt.Sprint(i), usual()...)
+				}
+				w.faults.all(f)
+				for i := range 10 {
+					start := time.Now()
+					w.Settle(fmt.Sprint(i), used(int64(i)))
+					if took := time.Since(start); took != 0 {
+						t.Errorf("settling took %v, want it not to block", took)
+					}
+				}
+				time.Sleep(time.Minute)
+				if w.Up() {
+					t.Error("got up, want down: the settlements failed")
+				}
+				if got := w.Unwritten(); got != 10 {
+					t.Errorf("got %d unwritten, want 10", got)
+				}
+				w.rise()
+				w.wantCharged(45, 10)
+				if got := w.Unwritten(); got != 0 {
+					t.Errorf("got %d unwritten, want 0", got)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+// F10: 5,000 requests end while Redis is paused for a second.
+func TestABurstOfSettlementsIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := limit("big", budget.Tokens, 1e9, budget.Local)
+		w := newWorld(t, nil)
+		for i := range 5000 {
+			w.reserve(fmt.Sprint(i), line(big, 1000))
+		}
+		w.faults.all(lost)
+		for i := range 5000 {
+			w.Settle(fmt.Sprint(i), []int64{1})
+		}
+		time.Sleep(time.Second)
+		w.rise()
+		if got := w.ledger.charged(line(big, 0)); got != 5000 {
+			t.Errorf("got %d charged, want 5000", got)
+		}
+		if got := w.ledger.open(); len(got) != 0 {
+			t.Errorf("got %d open, want 0", len(got))
+		}
+		if got := w.ledger.settles; got > 5000/batchSize+20 {
+			t.Errorf("got %d calls to settle 5000, want batches of %d", got, batchSize)
+		}
+		w.end()
+	})
+}
+
+func TestAFullQueueDropsAndTellsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Queue = 4 })
+		for i := range 10 {
+			w.reserve(fmt.Sprint(i), line(tpm, 10))
+		}
+		w.faults.all(lost)
+		for i := range 10 {
+			w.Settle(fmt.Sprint(i), []int64{5})
+		}
+		if got := w.seen.result("dropped"); got != 6 {
+			t.Errorf("got %d dropped, want 6", got)
+		}
+		if got := strings.Count(w.log.String(), "is full"); got != 1 {
+			t.Errorf("got %d lines about the full queue, want 1:\n%s", got, w.log)
+		}
+		if got := w.Open(); got != 0 {
+			t.Errorf("got %d open, want 0", got)
+		}
+		w.rise()
+		if got := w.ledger.charged(line(tpm, 0)); got != 4*5+6*10 {
+			t.Errorf("got %d charged, want what was settled and, of the six dropped, what was reserved", got)
+		}
+		for _, id := range w.ledger.open() {
+			if w.Has(id) {
+				t.Errorf("%s was dropped and is still known: no comparison would end it", id)
+			}
+		}
+		w.reserve("again", line(tpm, 10))
+		w.Settle("again", []int64{5})
+		synctest.Wait()
+		if w.Has("again") {
+			t.Error("the queue did not empty")
+		}
+		w.end()
+	})
+}
+
+func TestASettlementThatTheStoreCannotMakeDoesNotBlockTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.Limiter.store = &picky{w.faults, "bad"}
+		w.reserve("bad", usual()...)
+		for i := range 5 {
+			w.reserve(fmt.Sprint(i), usual()...)
+			w.Settle(fmt.Sprint(i), used(1))
+		}
+		w.Settle("bad", used(1))
+		for i := range 90 {
+			time.Sleep(time.Second)
+			if v := w.reserve(fmt.Sprint("later-", i), usual()...); v.Degraded {
+				t.Error("one bad settlement took the store out of use")
+			}
+			w.Settle(fmt.Sprint("later-", i), used(1))
+		}
+		w.rise()
+		if got := w.ledger.charged(line(tpm, 0)); got != 5+90+100 {
+			t.Errorf("got %d charged, want the others' use and what the bad one reserved", got)
+		}
+		if w.Has("bad") || !strings.Contains(w.log.String(), "cannot settle") {
+			t.Error("the bad one was not given up and told")
+		}
+		w.end()
+	})
+}
+
+// picky is a store that cannot settle one id.
+type picky struct {
+	budget.Store
+	id string
+}
+
+func (p *picky) Settle(ctx context.Context, list []budget.Settlement) ([]budget.Settled, error) {
+	for _, s := range list {
+		if s.ID == p.id {
+			return nil, errors.New("ERR wrong number of args")
+		}
+	}
+	return p.Store.Settle(ctx, list)
+}
+
+func TestClosingWritesEverythingAndRetires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", usual()...)
+		w.reserve("r2", usual()...)
+		w.fall(lost)
+		w.Settle("r1", used(10))
+		w.reserve("r3", usual()...)
+		w.Settle("r3", used(5))
+		go func() {
+			time.Sleep(3 * time.Second)
+			w.faults.set(nil)
+		}()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := w.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := w.ledger.charged(line(tpm, 0)); got != 10+5+100 {
+			t.Errorf("got %d charged, want 115: r2 is still open", got)
+		}
+		if got := fmt.Sprint(w.ledger.retired); got != "[gw.0]" {
+			t.Errorf("got %v retired, want the epoch", got)
+		}
+		if v := w.reserve("r4", line(loose, 1)); v.Outcome != budget.Unavailable || v.Binding != -1 {
+			t.Errorf("got %+v after closing, want unavailable", v)
+		}
+		w.Settle("r2", used(1)) // too late, and without effect
+	})
+}
+
+func TestClosingSaysHowManyCouldNotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", usual()...)
+		w.reserve("r2", usual()...)
+		w.faults.all(lost)
+		w.Settle("r1", used(10))
+		w.Settle("r2", used(10))
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := w.Close(ctx)
+		if err == nil || !strings.Contains(err.Error(), "2 settlements could not be written") || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want an error that counts two", err)
+		}
+		if took := time.Since(start); took > 6*time.Second {
+			t.Errorf("closing took %v, want what its context allows", took)
+		}
+	})
+}
+
+func TestAFencedEpochIsRenewedAndTheRequestTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.ledger.fenced["gw.0"] = true
+		v := w.reserve("r1", usual()...)
+		if v.Outcome != budget.Granted || v.Degraded {
+			t.Errorf("got %+v, want granted by the store", v)
+		}
+		if got := w.keeper.Epoch(); got != "gw.1" {
+			t.Errorf("got epoch %s, want gw.1", got)
+		}
+		if got := w.faults.count("reserve"); got != 2 {
+			t.Errorf("got %d calls, want 2", got)
+		}
+		w.Settle("r1", used(1))
+		synctest.Wait()
+		w.wantCharged(1, 1)
+		w.end()
+	})
+}
+
+func TestARequestThatComesTooLateByTheStoresClockAsksForTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.Limiter.keeper = &slowClock{w.keeper}
+		if v := w.reserve("r1", line(money, 1)); v.Outcome != budget.Unavailable {
+			t.Errorf("got %+v, want what a closed limit says without the store", v)
+		}
+		if w.keeper.beats != 1 {
+			t.Errorf("got %d beats asked for, want 1", w.keeper.beats)
+		}
+		if !w.Up() || w.Unwritten() != 0 {
+			t.Error("an answer was taken for a failure")
+		}
+		w.end()
+	})
+}
+
+// slowClock is a keeper that is an hour behind.
+type slowClock struct{ *fixedKeeper }
+
+func (k *slowClock) Now() time.Time { return k.fixedKeeper.Now().Add(-time.Hour) }
+
+func TestWhatCannotBeAskedIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", line(tpm, 10))
+		for what, n := range map[string]int64{"an id with another amount": 11, "a negative amount": -1, "an absurd amount": 1 << 60} {
+			if v := w.reserve("r1", line(tpm, n)); v.Outcome != budget.Unavailable || v.Binding != -1 {
+				t.Errorf("%s: got %+v, want unavailable, by no line", what, v)
+			}
+		}
+		if !w.Up() {
+			t.Error("got down, want up: the store has answered")
+		}
+		w.Settle("r1", []int64{10})
+		w.end()
+	})
+}
+
+// D9: attempts with one Idempotency-Key share one reservation.
+func TestAnIDThatIsOpenIsSharedUntilTheLastHasSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", usual()...)
+		if v := w.reserve("r1", usual()...); !v.Repeated || v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want granted and repeated", v)
+		}
+		if got := w.ledger.charged(line(tpm, 0)); got != 100 {
+			t.Errorf("got %d reserved, want 100 once", got)
+		}
+		w.Settle("r1", used(20))
+		synctest.Wait()
+		if got := len(w.ledger.open()); got != 1 {
+			t.Errorf("got %d open, want 1: one of two still runs", got)
+		}
+		w.Settle("r1", used(50))
+		synctest.Wait()
+		w.wantCharged(70, 1)
+		w.end()
+	})
+}
+
+func TestReportsAreSentTogetherAndOnlyOfWhatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for _, id := range []string{"r1", "r2", "quiet"} {
+			w.reserve(id, usual()...)
+		}
+		for n := range int64(50) {
+			w.Report("r1", used(n))
+			w.Report("r2", used(2*n))
+			w.Report("nobody", used(n))
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if got := w.faults.count("report"); got != 1 {
+			t.Errorf("got %d calls, want 1", got)
+		}
+		got := map[string]string{}
+		for _, p := range w.ledger.reports {
+			got[p.ID] = fmt.Sprint(p.Used)
+		}
+		if want := map[string]string{"r1": "[49 1 1]", "r2": "[98 1 1]"}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		w.faults.all(lost)
+		w.Report("r1", used(60))
+		time.Sleep(4 * time.Second)
+		w.faults.set(nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if last := w.ledger.reports[len(w.ledger.reports)-1]; last.ID != "r1" || last.Used[0] != 60 {
+			t.Errorf("got %+v last, want r1's 60 although the first try was lost", last)
+		}
+		for _, id := range []string{"r1", "r2", "quiet"} {
+			w.Settle(id, used(1))
+		}
+		w.end()
+	})
+}
+
+func TestCorrectionsReachTheStoreAndTheShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 600})
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 800})
+		synctest.Wait()
+		if got := w.ledger.charged(line(tpm, 0)); got != 400 {
+			t.Errorf("got %d charged, want 400: the level is at most 600", got)
+		}
+		w.fall(lost)
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 90})
+		if v := w.reserve("r1", line(tpm, 31)); v.Outcome != budget.Exceeded {
+			t.Errorf("got %+v, want exceeded: a third of 90 is 30", v)
+		}
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: -1, Pause: time.Minute})
+		if v := w.reserve("r2", line(tpm, 1)); v.Outcome != budget.Exceeded {
+			t.Errorf("got %+v, want exceeded: paused", v)
+		}
+		w.end()
+	})
+}
+
+// F1: no goroutine and no record for each request while the store is down.
+func TestAnOutageDoesNotGrowTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		for i := range 10_000 {
+			id := fmt.Sprint(i)
+			w.reserve(id, usual()...)
+			w.Settle(id, used(0))
+		}
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("got %d goroutines after an outage of 10,000 requests, %d before", after, before)
+		}
+		if got := w.Unwritten(); got > 20 {
+			t.Errorf("got %d things to write, want them summed by counter", got)
+		}
+		w.end()
+	})
+}
+
+func TestMuchTrafficWhileTheStoreComesAndGoesIsAccounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := limit("big", budget.Tokens, 1e9, budget.Local)
+		w := newWorld(t, nil)
+		var group sync.WaitGroup
+		for c := range 16 {
+			group.Go(func() {
+				for i := range 100 {
+					id := fmt.Sprint(c, "-", i)
+					if v := w.reserve(id, line(big, 1000), line(slots, 1)); v.Outcome == budget.Granted {
+						time.Sleep(time.Duration(1+(c*7+i)%13) * time.Millisecond)
+						w.Settle(id, []int64{7, 1})
+					} else {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		for range 10 {
+			time.Sleep(60 * time.Millisecond)
+			w.faults.all(lost)
+			time.Sleep(100 * time.Millisecond)
+			w.faults.set(nil)
+		}
+		group.Wait()
+		w.rise()
+		want := 7 * int64(w.seen.result("settled"))
+		if got := w.ledger.charged(line(big, 0)); got != want || want == 0 {
+			t.Errorf("got %d charged, want %d", got, want)
+		}
+		w.wantCharged(0, 0)
+		w.end()
+	})
+}
