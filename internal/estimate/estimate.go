@@ -1,0 +1,274 @@
+// Package estimate says what a request will cost before it is sent: the tokens
+// of its prompt, and the most (or the likely) tokens of its answer. It reads
+// the request's body as it came, counts the text of OpenAI's models exactly and
+// that of others by a factor that it learns from what answers really used. It
+// reserves nothing, sends nothing and knows no HTTP.
+//
+// estimate.go has the types and the order of work; model.go knows models;
+// read.go, message.go, content.go, tools.go and schema.go read bodies;
+// image.go, imagerule.go and media.go price what is no text; text.go counts,
+// sample.go bounds that, cache.go remembers it; ratio.go, output.go and
+// state.go learn. Package bpe below has the tokenizers.
+package estimate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate/bpe"
+	"llmgw/internal/tokens"
+)
+
+// Config bounds an Estimator. The zero Config has the defaults.
+type Config struct {
+	// ExactBytes is how much text of one request is counted; of what is beyond
+	// it samples are. 0: 8 MiB.
+	ExactBytes int
+	// LargeBytes is the size of a body from which it is large: of large ones
+	// only LargeAtOnce are counted at a time. 0: 1 MiB.
+	LargeBytes int
+	// LargeAtOnce is how many large bodies are counted at a time. 0: half of
+	// the cores, at least 1.
+	LargeAtOnce int
+	// LargeWait is how long a large body waits for its turn before it is
+	// sampled instead. 0: 1 s.
+	LargeWait time.Duration
+	// CacheEntries is how many messages are remembered. 0: 16,384 (2 MB).
+	CacheEntries int
+	// LearnedModels bounds the models, and the pairs of team and model, that are
+	// learned about. 0: 4,096.
+	LearnedModels int
+}
+
+func (c Config) withDefaults() Config {
+	set := func(n *int, value int) {
+		if *n <= 0 {
+			*n = value
+		}
+	}
+	set(&c.ExactBytes, 8<<20)
+	set(&c.LargeBytes, 1<<20)
+	set(&c.LargeAtOnce, max(1, runtime.GOMAXPROCS(0)/2))
+	set(&c.CacheEntries, 16<<10)
+	set(&c.LearnedModels, 4096)
+	if c.LargeWait <= 0 {
+		c.LargeWait = time.Second
+	}
+	return c
+}
+
+// Rules is what the configuration says of one model at one provider.
+type Rules struct {
+	Provider      string // its name
+	ProviderModel string // the model as the provider names it; empty: Model
+	Model         string // the model as clients name it; empty: the call's
+	Dialect       string // of the provider
+	Flavor        string // of the openai dialect
+	// Encoding overrides what follows from the model's name.
+	Encoding string
+	// DefaultMaxOutput is reserved for a request that bounds nothing. 0: 4,096.
+	DefaultMaxOutput tokens.Count
+	// MaxOutput is the most that is reserved for one choice. 0: no such bound.
+	MaxOutput tokens.Count
+	// Learned reserves what this team's answers really need, where that is
+	// known and less (reserve_output: learned).
+	Learned bool
+	Team    string
+}
+
+// Estimate is what a request is expected to cost.
+type Estimate struct {
+	Input  tokens.Count // with the margin that learning asks for
+	Output tokens.Count // reserved for all choices together
+	Parts  Parts
+	// Sampled says that part of the text was extrapolated, not counted.
+	Sampled bool
+
+	base tokens.Count // input before anything learned
+}
+
+// Total is Input + Output.
+func (e Estimate) Total() tokens.Count { return tokens.Add(e.Input, e.Output) }
+
+// MarshalJSON gives the estimate the form that people are shown.
+func (e Estimate) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Input   tokens.Count `json:"input_tokens"`
+		Output  tokens.Count `json:"output_tokens"`
+		Total   tokens.Count `json:"total_tokens"`
+		Parts   Parts        `json:"parts"`
+		Sampled bool         `json:"sampled,omitempty"`
+	}{e.Input, e.Output, e.Total(), e.Parts, e.Sampled})
+}
+
+// Parts is what an estimate is made of, in the model's own tokens. The input is
+// ⌈(Text + Messages + Tools) × Factor⌉ + Images + Media.
+type Parts struct {
+	Text     tokens.Count `json:"text"`     // of messages, names, calls and results
+	Messages tokens.Count `json:"messages"` // what the chat format adds
+	Tools    tokens.Count `json:"tools"`    // tools, functions and schemas
+	Images   tokens.Count `json:"images"`
+	Media    tokens.Count `json:"media"` // audio, video and files
+	// Factor is what was learned of the model, with its margin: 1 for models
+	// whose tokens we count exactly, and for those that are new.
+	Factor float64      `json:"factor"`
+	Output tokens.Count `json:"output"` // for each choice
+}
+
+// input is the sum of the parts that are input.
+func (p Parts) input() tokens.Count {
+	text := scale(tokens.Add(tokens.Add(p.Text, p.Messages), p.Tools), p.Factor)
+	return tokens.Add(text, tokens.Add(p.Images, p.Media))
+}
+
+// Estimator estimates requests. It is safe for concurrent use.
+type Estimator struct {
+	config  Config
+	cache   *cache
+	ratios  *ratios
+	outputs *outputs
+	readers sync.Pool
+	large   chan struct{} // holds a value for each large body being counted
+	helpers chan struct{} // holds a value for each further core that counts
+}
+
+// New returns an Estimator that has learned nothing yet. It starts no
+// goroutine. Encodings are built when first used; see Warm.
+func New(c Config) *Estimator {
+	c = c.withDefaults()
+	return &Estimator{
+		config:  c,
+		cache:   newCache(c.CacheEntries),
+		ratios:  newRatios(c.LearnedModels),
+		outputs: newOutputs(c.LearnedModels),
+		readers: sync.Pool{New: func() any { return new(reader) }},
+		large:   make(chan struct{}, c.LargeAtOnce),
+		helpers: make(chan struct{}, runtime.GOMAXPROCS(0)-1),
+	}
+}
+
+// Warm builds encodings before they are needed: those of the names, or OpenAI's
+// two current ones without any. It blocks for some tenths of a second; start it
+// in a goroutine to let the program start meanwhile.
+func (e *Estimator) Warm(encodings ...string) error {
+	if len(encodings) == 0 {
+		encodings = []string{"o200k_base", "cl100k_base"}
+	}
+	for _, name := range encodings {
+		if _, err := bpe.Get(name); err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
+	}
+	return nil
+}
+
+// Estimate says what a call is expected to cost under the rules of one model.
+// It never panics, whatever the body, and counts what can be read of a broken
+// one. The error is for an unknown encoding. A large body may wait for others.
+func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
+	m := resolve(c, rules)
+	t, err := e.read(c, m)
+	if err != nil {
+		return Estimate{}, fmt.Errorf("estimate model %q: %w", m.name, err)
+	}
+	parts := t.parts(m.factors.of(t.bytes))
+	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input()}
+	if !m.exact {
+		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name})
+		out.Parts.Factor = math.Round(factor*1e4) / 1e4
+	}
+	out.Input = out.Parts.input()
+	out.Parts.Output = e.choiceOutput(c, rules, m)
+	out.Output = tokens.Mul(out.Parts.Output, max(1, c.Choices))
+	return out, nil
+}
+
+// defaultOutput is reserved when neither the request nor the rules say more.
+const defaultOutput tokens.Count = 4096
+
+// choiceOutput is the reserve of output for one choice.
+func (e *Estimator) choiceOutput(c *dialect.Call, rules Rules, m model) tokens.Count {
+	if c.NoOutput || c.RequestsOnly {
+		return 0
+	}
+	bound := rules.DefaultMaxOutput
+	if bound <= 0 {
+		bound = defaultOutput
+	}
+	if c.HasMaxOutput {
+		bound = max(0, c.MaxOutput)
+	}
+	if rules.MaxOutput > 0 {
+		bound = min(bound, rules.MaxOutput)
+	}
+	if rules.Learned {
+		if likely, ok := e.outputs.likely(outputKey{rules.Team, rules.clientModel(c)}); ok {
+			bound = min(bound, likely)
+		}
+	}
+	return bound
+}
+
+func (r Rules) clientModel(c *dialect.Call) string {
+	if r.Model == "" && c != nil {
+		return c.Model
+	}
+	return r.Model
+}
+
+// Counter returns a function that counts the tokens of what a model produced,
+// with the factor of its text and what was learned until now, without margin.
+// It is safe for concurrent use.
+func (e *Estimator) Counter(rules Rules) dialect.Counter {
+	m := resolve(nil, rules)
+	ratio := 1.0
+	if !m.exact {
+		ratio = e.ratios.expect(ratioKey{rules.Provider, m.name})
+	}
+	return func(text []byte) tokens.Count {
+		if len(text) == 0 {
+			return 0
+		}
+		enc, err := bpe.Get(m.encoding)
+		if err != nil {
+			return tokens.Count(len(text)+3) / 4 // an unknown encoding is refused long before
+		}
+		t := tally{text: enc.Count(text)}
+		if !m.exact {
+			t.classify(text)
+		}
+		return scale(t.text, m.factors.of(t.bytes)*ratio)
+	}
+}
+
+// Observation is what became of a call that was estimated.
+type Observation struct {
+	Rules    Rules
+	Estimate Estimate      // as Estimate returned it
+	Call     *dialect.Call // may be nil
+	Used     tokens.Usage  // as the provider reported it
+	// InputKnown and OutputKnown say which sides of Used it reported.
+	InputKnown, OutputKnown bool
+	// Complete says that the answer was not cut short by us or by the client.
+	Complete bool
+}
+
+// Observe learns from an answer. It returns at once.
+func (e *Estimator) Observe(o Observation) {
+	m := resolve(o.Call, o.Rules)
+	if o.InputKnown && !m.exact && !o.Estimate.Sampled && o.Estimate.Parts.Images == 0 && o.Estimate.Parts.Media == 0 {
+		e.ratios.observe(ratioKey{o.Rules.Provider, m.name}, o.Estimate.base, o.Used.Input)
+	}
+	if o.OutputKnown && o.Complete {
+		choices := tokens.Count(1)
+		if o.Call != nil {
+			choices = max(1, o.Call.Choices)
+		}
+		e.outputs.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call)}, (o.Used.Output+choices-1)/choices)
+	}
+}

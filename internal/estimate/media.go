@@ -1,0 +1,156 @@
+package estimate
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	"llmgw/internal/jsonscan"
+)
+
+// Rates of media per second, in tokens and in bytes where the length is not
+// known: 24 kHz, 16 bit for raw sound, 128 kbit/s for compressed, 1 Mbit/s for
+// video.
+const (
+	openAIAudio = 10
+	geminiAudio = 32
+	geminiVideo = 263
+
+	rawAudioBytes = 48_000
+	audioBytes    = 16_000
+	videoBytes    = 125_000
+)
+
+// Files whose length is not known are taken to have a page for so many bytes.
+const (
+	pageBytes    = 48_000
+	remotePages  = 4
+	openAIPage   = 800 + 765   // text and an image in tiles
+	claudePage   = 2250 + 1568 // text and an image
+	geminiPage   = 258 + 560
+	gemini3Page  = 560 + 560
+	maxFilePages = 1000
+)
+
+// media counts data (base64, a data URI or an address) by its media type.
+func (r *reader) media(mediaType, data, detail []byte) {
+	if inner, ok := bytes.CutPrefix(data, []byte("data:")); ok {
+		if head, body, ok := bytes.Cut(inner[:min(len(inner), 256)], []byte(",")); ok {
+			mediaType, _, _ = bytes.Cut(head, []byte(";"))
+			data = inner[len(inner[:min(len(inner), 256)])-len(body):]
+		}
+	}
+	switch kind, sub, _ := bytes.Cut(mediaType, []byte("/")); string(kind) {
+	case "audio":
+		r.t.media += audioTokens(r.model.family, base64.StdEncoding.DecodedLen(len(data)), string(sub))
+	case "video":
+		r.t.media += videoTokens(base64.StdEncoding.DecodedLen(len(data)))
+	case "text":
+		r.t.media += base64.StdEncoding.DecodedLen(len(data)) / 3
+	case "application":
+		r.t.media += r.pages(data)
+	default:
+		r.t.images += r.imageTokens(data, detail)
+	}
+}
+
+// blob counts Gemini's inline data.
+func (r *reader) blob(value []byte) {
+	mediaType := unescaped(member(value, "mimeType"))
+	if mediaType == nil {
+		mediaType = unescaped(member(value, "mime_type"))
+	}
+	r.media(mediaType, unescaped(member(value, "data")), nil)
+}
+
+// member returns the value of a member of an object, or nil.
+func member(object []byte, name string) []byte {
+	span, ok := jsonscan.Find(object, 0, name)
+	if !ok {
+		return nil
+	}
+	return span.Of(object)
+}
+
+// audio counts sound: an object with data and format, or a reference to an
+// earlier answer.
+func (r *reader) audio(value []byte) {
+	if jsonscan.KindAt(value, 0) != jsonscan.Object {
+		return
+	}
+	data := unescaped(member(value, "data"))
+	format := unescaped(member(value, "format"))
+	r.t.media += audioTokens(r.model.family, base64.StdEncoding.DecodedLen(len(data)), string(format))
+}
+
+// video counts a moving picture, in data or behind an address.
+func (r *reader) video(value []byte) {
+	data := unescaped(value)
+	if jsonscan.KindAt(value, 0) == jsonscan.Object {
+		if data = unescaped(member(value, "url")); data == nil {
+			data = unescaped(member(member(value, "source"), "bytes"))
+		}
+	}
+	r.t.media += videoTokens(base64.StdEncoding.DecodedLen(len(data)))
+}
+
+// file counts a document: data or a reference in an object, or data alone.
+func (r *reader) file(value []byte, depth int) {
+	if jsonscan.KindAt(value, 0) == jsonscan.String {
+		r.media([]byte("application/pdf"), unescaped(value), nil)
+		return
+	}
+	if source := member(value, "source"); source != nil {
+		r.source(source, depth)
+		return
+	}
+	mediaType := unescaped(member(value, "mimeType"))
+	if data := member(value, "file_data"); data != nil {
+		r.media([]byte("application/pdf"), unescaped(data), nil)
+		return
+	}
+	if text := member(value, "data"); text != nil { // Cohere's documents are text
+		r.opaque(text, depth)
+		return
+	}
+	if len(mediaType) == 0 {
+		mediaType = []byte("application/pdf")
+	}
+	r.media(mediaType, nil, nil)
+}
+
+// audioTokens is the price of so many bytes of sound.
+func audioTokens(f family, size int, format string) int {
+	perSecond, rate := openAIAudio, audioBytes
+	if f == gemini {
+		perSecond = geminiAudio
+	}
+	switch format {
+	case "wav", "x-wav", "pcm", "pcm16", "l16":
+		rate = rawAudioBytes
+	}
+	return max(1, (size*perSecond+rate-1)/rate)
+}
+
+// videoTokens is the price of so many bytes of a moving picture; 10 s of what
+// stands elsewhere.
+func videoTokens(size int) int {
+	return geminiVideo * max(10, (size+videoBytes-1)/videoBytes)
+}
+
+// pages is the price of a document in base64, or behind an address.
+func (r *reader) pages(data []byte) int {
+	pages := remotePages
+	if len(data) > 0 && !bytes.HasPrefix(data, []byte("http")) {
+		pages = min(maxFilePages, 1+base64.StdEncoding.DecodedLen(len(data))/pageBytes)
+	}
+	switch r.model.family {
+	case claude:
+		return pages * claudePage
+	case gemini:
+		if r.model.images.kind == fixedImage {
+			return pages * gemini3Page
+		}
+		return pages * geminiPage
+	}
+	return pages * openAIPage
+}

@@ -1,0 +1,105 @@
+package estimate
+
+import (
+	"math"
+	"sync"
+
+	"llmgw/internal/tokens"
+)
+
+// How ratios are learned.
+const (
+	ratioLeast = 0.3 // an answer's ratio is held within these two
+	ratioMost  = 4.0
+	ratioRate  = 0.08 // the weight of a new answer once there were many
+	spread     = 2.5  // how many mean errors are added to a reserve
+	marginMost = 0.5  // of the ratio
+	tinyPrompt = 50   // prompts below it teach nothing
+	fullPrompt = 400  // prompts from here on count fully
+)
+
+// ratioKey is a model at a provider.
+type ratioKey struct{ provider, model string }
+
+// ratio is what is known of a model: the mean of used ÷ estimated and the mean
+// error of having predicted with it. The zero ratio knows nothing.
+type ratio struct {
+	mean, deviation float64
+	weight          float64 // of what was learned; the mean is plain while it is small
+	answers         int64
+}
+
+// ratios learns one ratio for each model. It is safe for concurrent use, and
+// bounded: the one with the fewest answers makes room.
+type ratios struct {
+	mu   sync.RWMutex
+	most int
+	all  map[ratioKey]ratio
+}
+
+func newRatios(most int) *ratios { return &ratios{most: most, all: map[ratioKey]ratio{}} }
+
+func (r *ratios) get(k ratioKey) ratio {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.all[k]
+}
+
+// expect is the factor from estimate to use that is likeliest; 1 if nothing is
+// known.
+func (r *ratios) expect(k ratioKey) float64 {
+	if got := r.get(k); got.answers > 0 {
+		return got.mean
+	}
+	return 1
+}
+
+// reserve is expect with a margin for the spread.
+func (r *ratios) reserve(k ratioKey) float64 {
+	got := r.get(k)
+	if got.answers == 0 {
+		return 1
+	}
+	return got.mean + min(spread*got.deviation, marginMost*got.mean)
+}
+
+// observe learns from an answer whose input was estimated (without anything
+// learned) and used.
+func (r *ratios) observe(k ratioKey, estimated, used tokens.Count) {
+	if estimated < tinyPrompt || used <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, known := r.all[k]
+	if !known && len(r.all) >= r.most {
+		r.forgetOne()
+	}
+	r.all[k] = old.next(float64(used)/float64(estimated), float64(estimated))
+}
+
+// next is the ratio after one more answer.
+func (r ratio) next(seen, estimated float64) ratio {
+	seen = min(max(seen, ratioLeast), ratioMost)
+	w := min(1, estimated/fullPrompt)
+	r.weight += w
+	r.answers++
+	rate := max(w/r.weight, ratioRate*w)
+	if r.answers > 1 {
+		r.deviation += max(w/r.weight, ratioRate*w) * (math.Abs(seen-r.mean) - r.deviation)
+	}
+	r.mean += rate * (seen - r.mean)
+	return r
+}
+
+// forgetOne removes the model with the fewest answers.
+func (r *ratios) forgetOne() {
+	var least ratioKey
+	fewest := int64(math.MaxInt64)
+	for k, v := range r.all {
+		if v.answers < fewest {
+			least, fewest = k, v.answers
+		}
+	}
+	delete(r.all, least)
+}

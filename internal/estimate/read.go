@@ -1,0 +1,273 @@
+package estimate
+
+import (
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate/bpe"
+	"llmgw/internal/jsonscan"
+)
+
+// reader counts one body at a time.
+type reader struct {
+	e         *Estimator
+	model     model
+	operation dialect.Operation
+	encoding  *bpe.Encoding
+	t         tally
+	exactLeft int  // bytes of text that are still counted, not sampled
+	isLarge   bool // the body is large
+	withTools bool // the request has tools or functions
+	buf, out  []byte
+}
+
+// kind is what a remembered tally is of.
+type kind uint8
+
+const (
+	kindMessage kind = iota + 1
+	kindMessageWithTools
+	kindContent
+	kindTools
+	kindFunctions
+	kindSchema
+)
+
+// sections are the members of a body that make up the input, each the last of
+// its name.
+type sections struct {
+	messages, content, prompt, input, tools, functions, toolConfig,
+	toolChoice, functionCall, format, generation, images, wrapped []byte
+	texts [][]byte
+}
+
+// read counts the body of a call.
+func (e *Estimator) read(c *dialect.Call, m model) (tally, error) {
+	encoding, err := bpe.Get(m.encoding)
+	if err != nil {
+		return tally{}, err
+	}
+	r := e.readers.Get().(*reader)
+	defer e.recycle(r)
+	r.e, r.model, r.encoding, r.operation = e, m, encoding, c.Endpoint.Operation
+	r.t, r.exactLeft, r.withTools = tally{}, e.config.ExactBytes, false
+	r.isLarge = len(c.Body) >= e.config.LargeBytes
+	if r.isLarge {
+		if !e.waitForTurn() {
+			r.exactLeft = 0
+		} else {
+			defer func() { <-e.large }()
+		}
+	}
+	r.body(c)
+	return r.t, nil
+}
+
+// waitForTurn takes a slot for a large body; false if none became free in time.
+func (e *Estimator) waitForTurn() bool {
+	select {
+	case e.large <- struct{}{}:
+		return true
+	default:
+	}
+	late := time.NewTimer(e.config.LargeWait)
+	defer late.Stop()
+	select {
+	case e.large <- struct{}{}:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+func (e *Estimator) recycle(r *reader) {
+	if cap(r.buf) > keptBuffer {
+		r.buf = nil
+	}
+	if cap(r.out) > keptBuffer {
+		r.out = nil
+	}
+	e.readers.Put(r)
+}
+
+// body counts a whole body.
+func (r *reader) body(c *dialect.Call) {
+	if len(c.Members) > 0 {
+		var s sections
+		for _, m := range c.Members {
+			if m.Value.Start >= 0 && m.Value.Start < m.Value.End && m.Value.End <= len(c.Body) {
+				s.take(m.Key, c.Body[m.Value.Start:m.Value.End])
+			}
+		}
+		r.sections(&s)
+		return
+	}
+	at := jsonscan.Start(c.Body)
+	if jsonscan.KindAt(c.Body, at) == jsonscan.Object {
+		r.object(c.Body[at:])
+		return
+	}
+	if r.operation == dialect.Transcribe {
+		r.t.media += audioTokens(r.model.family, len(c.Body), "")
+	}
+}
+
+// object counts an object as if it were a body.
+func (r *reader) object(raw []byte) {
+	var s sections
+	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		s.take(string(m.Key()), m.Bytes())
+	}
+	r.sections(&s)
+}
+
+// take notes one member of a body. The names of all APIs are told apart
+// already: none gives the same name to different things, or it differs in kind.
+func (s *sections) take(key string, value []byte) {
+	switch key {
+	case "messages", "contents":
+		s.messages = value
+	case "prompt":
+		s.prompt = value
+	case "input":
+		s.input = value
+	case "content":
+		s.content = value
+	case "system", "systemInstruction", "system_instruction", "instructions", "suffix", "message", "query",
+		"documents", "texts", "inputs", "inputText", "preamble", "chat_history", "title", "template":
+		s.texts = append(s.texts, value)
+	case "tools":
+		s.tools = value
+	case "functions":
+		s.functions = value
+	case "toolConfig", "tool_config":
+		s.toolConfig = value
+	case "tool_choice":
+		s.toolChoice = value
+	case "function_call":
+		s.functionCall = value
+	case "response_format", "text", "format", "output_config", "output_format":
+		s.format = value
+	case "generationConfig", "generation_config":
+		s.generation = value
+	case "images", "image":
+		s.images = value
+	case "requests", "generateContentRequest":
+		s.wrapped = value
+	}
+}
+
+// sections counts the sections of a body.
+func (r *reader) sections(s *sections) {
+	r.withTools = isFilled(s.tools) || isFilled(s.functions)
+	if jsonscan.KindAt(s.messages, 0) == jsonscan.Array {
+		r.t.overhead += r.model.chat.reply
+		k := kindMessage
+		if r.withTools {
+			k = kindMessageWithTools
+		}
+		r.elements(s.messages, func(r *reader, raw []byte) { r.remember(k, raw, (*reader).message) })
+	}
+	for _, text := range s.texts {
+		r.remember(kindContent, text, (*reader).wholeContent)
+	}
+	r.remember(kindContent, s.content, (*reader).wholeContent)
+	r.prompts(s.prompt)
+	r.inputs(s.input)
+	r.allImages(s.images)
+	r.allTools(s)
+	r.formats(s)
+	switch jsonscan.KindAt(s.wrapped, 0) {
+	case jsonscan.Array:
+		r.elements(s.wrapped, (*reader).object)
+	case jsonscan.Object:
+		r.object(s.wrapped)
+	}
+}
+
+// isFilled tells whether raw is an array or object with something in it.
+func isFilled(raw []byte) bool {
+	switch jsonscan.KindAt(raw, 0) {
+	case jsonscan.Array:
+		e := jsonscan.ElementsAt(raw, 0)
+		return e.Next()
+	case jsonscan.Object:
+		m := jsonscan.MembersAt(raw, 0)
+		return m.Next()
+	}
+	return false
+}
+
+// remember counts raw with f, or takes what the same bytes were counted as
+// before.
+func (r *reader) remember(k kind, raw []byte, f func(*reader, []byte)) {
+	if len(raw) < cachedBytes {
+		if len(raw) > 0 {
+			f(r, raw)
+		}
+		return
+	}
+	key := r.e.cache.keyOf(raw, k, r.model.key)
+	if t, ok := r.e.cache.get(key); ok {
+		r.t.add(&t)
+		return
+	}
+	sum := r.t
+	r.t = tally{}
+	f(r, raw)
+	if !r.t.sampled {
+		r.e.cache.put(key, r.t)
+	}
+	sum.add(&r.t)
+	r.t = sum
+}
+
+// wholeContent is content at the top.
+func (r *reader) wholeContent(raw []byte) { r.content(raw, 0) }
+
+// prompts counts a prompt: a string, strings, token ids or lists of them, each
+// id a token.
+func (r *reader) prompts(raw []byte) {
+	switch jsonscan.KindAt(raw, 0) {
+	case jsonscan.String:
+		r.remember(kindContent, raw, (*reader).text)
+	case jsonscan.Array:
+		r.elements(raw, (*reader).promptElement)
+	case jsonscan.Object: // of stored prompts the variables are seen
+		r.content(raw, 0)
+	}
+}
+
+func (r *reader) promptElement(raw []byte) {
+	switch jsonscan.KindAt(raw, 0) {
+	case jsonscan.String:
+		r.remember(kindContent, raw, (*reader).text)
+	case jsonscan.Number:
+		r.t.text++
+	case jsonscan.Array:
+		r.elements(raw, func(r *reader, id []byte) {
+			if jsonscan.KindAt(id, 0) == jsonscan.Number {
+				r.t.text++
+			}
+		})
+	case jsonscan.Object:
+		r.remember(kindContent, raw, (*reader).wholeContent)
+	}
+}
+
+// inputs counts an input: text or ids to embed, or the items of a response.
+func (r *reader) inputs(raw []byte) {
+	if r.operation != dialect.Responses {
+		r.prompts(raw)
+		return
+	}
+	r.t.overhead += r.model.chat.reply
+	if jsonscan.KindAt(raw, 0) == jsonscan.String {
+		r.t.overhead += r.model.chat.message + 1
+		r.remember(kindContent, raw, (*reader).text)
+		return
+	}
+	if jsonscan.KindAt(raw, 0) == jsonscan.Array {
+		r.elements(raw, func(r *reader, raw []byte) { r.remember(kindMessage, raw, (*reader).message) })
+	}
+}

@@ -1,0 +1,142 @@
+package estimate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// state is everything learned, as it is kept over a restart and shared between
+// instances.
+type state struct {
+	Version int           `json:"version"`
+	Ratios  []ratioState  `json:"ratios,omitempty"`
+	Outputs []outputState `json:"outputs,omitempty"`
+}
+
+type ratioState struct {
+	Provider  string  `json:"provider"`
+	Model     string  `json:"model"`
+	Mean      float64 `json:"mean"`
+	Deviation float64 `json:"deviation"`
+	Weight    float64 `json:"weight"`
+	Answers   int64   `json:"answers"`
+}
+
+type outputState struct {
+	Team  string         `json:"team"`
+	Model string         `json:"model"`
+	Slots map[int]uint16 `json:"slots"`
+}
+
+const stateVersion = 1
+
+// Snapshot returns what was learned, for Restore and Merge. It holds names of
+// providers, models and teams, and numbers; nothing of any request.
+func (e *Estimator) Snapshot() []byte {
+	s := state{Version: stateVersion}
+	e.ratios.mu.RLock()
+	for k, r := range e.ratios.all {
+		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, r.mean, r.deviation, r.weight, r.answers})
+	}
+	e.ratios.mu.RUnlock()
+	e.outputs.mu.RLock()
+	for k, h := range e.outputs.all {
+		o := outputState{Team: k.team, Model: k.model, Slots: map[int]uint16{}}
+		for i, n := range h.slots {
+			if n > 0 {
+				o.Slots[i] = n
+			}
+		}
+		s.Outputs = append(s.Outputs, o)
+	}
+	e.outputs.mu.RUnlock()
+	text, _ := json.Marshal(s) // names and finite numbers: cannot fail
+	return text
+}
+
+// Restore forgets what was learned and takes a snapshot in its place. With an
+// error nothing has changed.
+func (e *Estimator) Restore(snapshot []byte) error {
+	s, err := parseState(snapshot)
+	if err != nil {
+		return fmt.Errorf("restore what was learned: %w", err)
+	}
+	e.ratios.mu.Lock()
+	clear(e.ratios.all)
+	e.ratios.mu.Unlock()
+	e.outputs.mu.Lock()
+	clear(e.outputs.all)
+	e.outputs.mu.Unlock()
+	e.merge(s)
+	return nil
+}
+
+// Merge takes from another instance's snapshot what it knows better: of each
+// model, and each pair of team and model, the record of more answers stays.
+// Merging the same snapshot twice, or in another order, changes nothing. With
+// an error nothing has changed.
+func (e *Estimator) Merge(snapshot []byte) error {
+	s, err := parseState(snapshot)
+	if err != nil {
+		return fmt.Errorf("merge what was learned: %w", err)
+	}
+	e.merge(s)
+	return nil
+}
+
+func (e *Estimator) merge(s state) {
+	e.ratios.mu.Lock()
+	for _, r := range s.Ratios {
+		k := ratioKey{r.Provider, r.Model}
+		old, known := e.ratios.all[k]
+		if r.Answers > old.answers && (known || len(e.ratios.all) < e.ratios.most) {
+			e.ratios.all[k] = ratio{r.Mean, r.Deviation, r.Weight, r.Answers}
+		}
+	}
+	e.ratios.mu.Unlock()
+	e.outputs.mu.Lock()
+	defer e.outputs.mu.Unlock()
+	for _, o := range s.Outputs {
+		k := outputKey{o.Team, o.Model}
+		h := o.histogram()
+		old := e.outputs.all[k]
+		if old == nil && len(e.outputs.all) < e.outputs.most || old != nil && h.total > old.total {
+			e.outputs.all[k] = h
+		}
+	}
+}
+
+func (o outputState) histogram() *sizes {
+	h := new(sizes)
+	for i, n := range o.Slots {
+		h.slots[i] = n
+		h.total += uint32(n)
+	}
+	return h
+}
+
+// parseState reads a snapshot and refuses one that no Snapshot has made.
+func parseState(snapshot []byte) (state, error) {
+	var s state
+	if err := json.Unmarshal(snapshot, &s); err != nil {
+		return state{}, err
+	}
+	if s.Version != stateVersion {
+		return state{}, fmt.Errorf("version %d, want %d", s.Version, stateVersion)
+	}
+	for _, r := range s.Ratios {
+		if !(r.Mean >= ratioLeast && r.Mean <= ratioMost) || !(r.Deviation >= 0 && r.Deviation <= ratioMost) ||
+			!(r.Weight > 0 && r.Weight < math.MaxInt64) || r.Answers <= 0 {
+			return state{}, fmt.Errorf("ratio of %s/%s out of range", r.Provider, r.Model)
+		}
+	}
+	for _, o := range s.Outputs {
+		for i, n := range o.Slots {
+			if i < 0 || i >= outputSlots || n > outputWindow {
+				return state{}, fmt.Errorf("outputs of %s/%s: slot %d with %d", o.Team, o.Model, i, n)
+			}
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,164 @@
+package estimate
+
+import "llmgw/internal/jsonscan"
+
+// allTools counts tools, functions, and the choice among them.
+func (r *reader) allTools(s *sections) {
+	r.remember(kindTools, s.tools, (*reader).toolList)
+	r.remember(kindFunctions, s.functions, (*reader).toolList)
+	if config := member(s.toolConfig, "tools"); config != nil { // Bedrock's
+		r.withTools = r.withTools || isFilled(config)
+		r.remember(kindTools, config, (*reader).toolList)
+	}
+	r.toolChoice(s)
+	if !r.withTools {
+		return
+	}
+	chat := &r.model.chat
+	r.t.fixed += chat.tools
+	if chat.forcedTools != 0 && isForced(s.toolChoice) {
+		r.t.fixed += chat.forcedTools - chat.tools
+	}
+	if chat.typescript && r.t.system {
+		r.t.fixed += r.t.newline - systemSaving
+	}
+}
+
+// systemSaving is what functions cost less where there is a system message to
+// put them into.
+const systemSaving = 4
+
+// What a tool that must be called costs beside its name.
+const (
+	namedTool     = 7
+	namedFunction = 4
+)
+
+// toolChoice counts which tool the model is told to use.
+func (r *reader) toolChoice(s *sections) {
+	if !r.model.chat.typescript {
+		return
+	}
+	for _, choice := range [...]struct {
+		value []byte
+		named int
+	}{{s.toolChoice, namedTool}, {s.functionCall, namedFunction}} {
+		switch {
+		case string(choice.value) == `"none"`:
+			r.t.fixed++
+		case jsonscan.KindAt(choice.value, 0) == jsonscan.Object:
+			name := member(choice.value, "name")
+			if function := member(choice.value, "function"); function != nil {
+				name = member(function, "name")
+			}
+			if name != nil {
+				r.t.tools += r.count(name)
+				r.t.fixed += choice.named
+			}
+		}
+	}
+}
+
+// isForced tells whether Anthropic's tool_choice makes the model use a tool.
+func isForced(choice []byte) bool {
+	kind := string(member(choice, "type"))
+	return kind == `"any"` || kind == `"tool"`
+}
+
+// renderedBytes is the most of tools that is rendered as declarations; more is
+// counted as JSON, which is not less.
+const renderedBytes = 256 << 10
+
+// toolList counts a list of tools or functions.
+func (r *reader) toolList(raw []byte) {
+	if jsonscan.KindAt(raw, 0) != jsonscan.Array {
+		r.t.tools += r.json(raw)
+		return
+	}
+	if !r.model.chat.typescript || len(raw) > renderedBytes {
+		r.t.tools += r.json(raw)
+		return
+	}
+	d := declarations{out: r.out[:0]}
+	d.open()
+	functions := false
+	for e := jsonscan.ElementsAt(raw, 0); e.Next(); {
+		function := e.Bytes()
+		if inner := member(function, "function"); inner != nil {
+			function = inner
+		}
+		if name := member(function, "name"); name != nil && isFunction(e.Bytes()) {
+			d.function(function)
+			functions = true
+		}
+	}
+	d.close()
+	r.out = d.out
+	if functions {
+		r.t.tools += r.plain(d.out)
+	}
+	for e := jsonscan.ElementsAt(raw, 0); e.Next(); {
+		if !isFunction(e.Bytes()) {
+			r.t.tools += r.json(e.Bytes())
+		}
+	}
+}
+
+// isFunction tells whether a tool is a function, as legacy ones are without
+// saying so.
+func isFunction(tool []byte) bool {
+	kind := member(tool, "type")
+	return kind == nil || string(kind) == `"function"`
+}
+
+// schemaMargin is what a schema for the answer costs beside its text, and
+// jsonMargin what asking for JSON costs. Nothing is published; both are guesses
+// that users of the API have found near.
+const (
+	schemaMargin = 15
+	jsonMargin   = 10
+)
+
+// formats counts the form that an answer must have.
+func (r *reader) formats(s *sections) {
+	if jsonscan.KindAt(s.format, 0) == jsonscan.Object {
+		r.remember(kindSchema, s.format, (*reader).format)
+	}
+	if jsonscan.KindAt(s.generation, 0) != jsonscan.Object {
+		return
+	}
+	for _, name := range [...]string{"responseSchema", "responseJsonSchema", "response_schema", "_responseJsonSchema"} {
+		if schema := member(s.generation, name); jsonscan.KindAt(schema, 0) == jsonscan.Object {
+			r.t.tools += r.json(schema)
+			r.t.fixed += schemaMargin
+		}
+	}
+}
+
+// format counts response_format and what other APIs have in its place.
+func (r *reader) format(raw []byte) {
+	if inner := member(raw, "format"); inner != nil {
+		raw = inner
+	}
+	kind := string(member(raw, "type"))
+	switch kind {
+	case `"text"`:
+	case `"json_object"`:
+		r.t.fixed += jsonMargin
+	case "":
+		if jsonscan.KindAt(raw, 0) == jsonscan.Object && isFilled(raw) {
+			r.t.tools += r.json(raw)
+		}
+	default:
+		if inner := member(raw, "json_schema"); inner != nil {
+			raw = inner
+		}
+		for _, name := range [...]string{"name", "description"} {
+			r.t.tools += r.count(member(raw, name))
+		}
+		if schema := member(raw, "schema"); schema != nil {
+			r.t.tools += r.json(schema)
+		}
+		r.t.fixed += schemaMargin
+	}
+}
