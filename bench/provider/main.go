@@ -33,7 +33,7 @@ func run() error {
 	options.Register(flags)
 	flags.Usage = func() {
 		flags.PrintDefaults()
-		fmt.Fprint(flags.Output(), "\n", fakellm.Usage())
+		fmt.Fprint(flags.Output(), "\n", fakellm.Usage)
 	}
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return err

@@ -267,7 +267,9 @@ func fail(s *Script, value string) error {
 }
 
 // Usage explains scripts to people, for llmgw provider --help.
-func Usage() string {
+var Usage = explain()
+
+func explain() string {
 	var b strings.Builder
 	b.WriteString("A model's name that starts with sim is a script: words joined by dashes, such as\n" +
 		"sim-out50-in20-every20ms-cut10. Other names follow the default script. The words:\n\n")

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// closed keeps every connection busy.
+func (p *plan) closed() (result, error) {
+	return p.measure(func(c *conn, t *tally, from, until time.Time) {
+		for {
+			began := time.Now()
+			if began.After(until) {
+				return
+			}
+			a, err := c.roundTrip()
+			if began.Before(from) && err == nil {
+				continue
+			}
+			t.add(a, err, time.Since(began))
+			if err != nil && !c.again(p) {
+				return
+			}
+		}
+	})
+}
+
+// open sends requests at a steady rate. Latency counts from when a request was
+// due, so a server that is late is not forgiven for the requests that waited.
+func (p *plan) open() (result, error) {
+	interval := time.Duration(float64(time.Second) / p.rate)
+	due := make(chan time.Time, 100_000)
+	begin := time.Now().Add(100 * time.Millisecond)
+	go func() {
+		defer close(due)
+		end := begin.Add(p.warmup + p.duration)
+		for at := begin; at.Before(end); at = at.Add(interval) {
+			time.Sleep(time.Until(at))
+			due <- at
+		}
+	}()
+	return p.measure(func(c *conn, t *tally, from, _ time.Time) {
+		for at := range due {
+			a, err := c.roundTrip()
+			if at.Before(from) && err == nil {
+				continue
+			}
+			t.add(a, err, time.Since(at))
+			if err != nil && !c.again(p) {
+				return
+			}
+		}
+	})
+}
+
+// measure runs work on every connection and gathers what they counted.
+func (p *plan) measure(work func(c *conn, t *tally, from, until time.Time)) (result, error) {
+	conns := make([]*conn, p.connections)
+	for i := range conns {
+		c, err := p.dial()
+		if err != nil {
+			return result{}, err
+		}
+		defer func() { c.Close() }()
+		conns[i] = c
+	}
+	from := time.Now().Add(p.warmup)
+	until := from.Add(p.duration)
+	tallies := make([]tally, p.connections)
+	var all sync.WaitGroup
+	for i, c := range conns {
+		all.Go(func() { work(c, &tallies[i], from, until) })
+	}
+	all.Wait()
+	return summarize(tallies, time.Since(from)), nil
+}
+
+// again replaces a connection that broke. It tells whether it could.
+func (c *conn) again(p *plan) bool {
+	c.Close()
+	fresh, err := p.dial()
+	if err != nil {
+		return false
+	}
+	*c = *fresh
+	return true
+}
+
+// idle opens streams until each has said something, says "ready" on stdout,
+// and holds them until stdin ends.
+func (p *plan) idle() error {
+	conns := make([]*conn, p.connections)
+	errs := make(chan error, p.connections)
+	gate := make(chan struct{}, 64) // at once
+	for i := range conns {
+		gate <- struct{}{}
+		go func() {
+			defer func() { <-gate }()
+			errs <- func() error {
+				c, err := p.dial()
+				if err != nil {
+					return err
+				}
+				conns[i] = c
+				a, length, err := c.begin(time.Now())
+				if err != nil {
+					return err
+				}
+				if a.status != http.StatusOK || length >= 0 {
+					return fmt.Errorf("stream %d: status %d", i, a.status)
+				}
+				_, err = c.piece()
+				return err
+			}()
+		}()
+	}
+	for range conns {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	for _, c := range conns {
+		c.Close()
+	}
+	return err
+}
