@@ -332,6 +332,54 @@ func TestTheShareOfSlotsCountsThoseTheStoreGranted(t *testing.T) {
 	})
 }
 
+func TestARefusalWithoutTheStoreTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		for i := range 20 {
+			if v := w.reserve(fmt.Sprint("big-", i), line(slots, 1), line(tpm, 900)); v.Outcome == budget.Granted {
+				t.Errorf("got %+v, want refused", v)
+			}
+			if v := w.reserve(fmt.Sprint("closed-", i), line(slots, 1), line(tpm, 300), line(money, 1)); v.Outcome == budget.Granted {
+				t.Errorf("got %+v, want refused", v)
+			}
+		}
+		if v := w.reserve("r1", line(tpm, 333), line(slots, 1)); v.Outcome != budget.Granted || v.Lines[1].Remaining != 3 {
+			t.Errorf("got %+v, want the whole share and the first of four slots", v)
+		}
+		w.Settle("r1", []int64{0, 1})
+		w.rise()
+		w.wantCharged(0, 0)
+		w.end()
+	})
+}
+
+func TestAnIDTriedAgainIsNotCancelledWithItsLostAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.faults.all(replyLost)
+		w.reserve("r1", line(money, 5))
+		w.faults.set(nil)
+		if v := w.reserve("r1", line(money, 5)); v.Outcome != budget.Granted || !v.Repeated {
+			t.Errorf("got %+v, want granted, and charged once", v)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := fmt.Sprint(w.ledger.open()); got != "[r1]" {
+			t.Errorf("got %v open, want r1", got)
+		}
+		if got := w.Unwritten(); got != 0 {
+			t.Errorf("got %d unwritten, want 0", got)
+		}
+		w.Settle("r1", []int64{4})
+		synctest.Wait()
+		if got := w.ledger.charged(line(money, 0)); got != 4 {
+			t.Errorf("got %d charged, want 4", got)
+		}
+		w.end()
+	})
+}
+
 func TestWhatIsOpenWhenTheStoreReturnsHoldsItsPlaceThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -358,7 +406,7 @@ func TestWhatIsOpenWhenTheStoreReturnsHoldsItsPlaceThere(t *testing.T) {
 
 func TestACallWithoutAnAnswerCountsAsNotGranted(t *testing.T) {
 	for what, f := range map[string]fault{
-		"the reply is lost": replyLost, "it is applied half a second late": late, "ten seconds late": veryLate,
+		"the reply is lost": replyLost, "it is applied 100 ms late": barelyLate, "it is applied half a second late": late, "ten seconds late": veryLate,
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -218,16 +218,17 @@ func (s *ledger) open() []string {
 type fault int
 
 const (
-	none      fault = iota
-	lost            // the call never arrives, no answer comes
-	replyLost       // it is applied, no answer comes
-	late            // it is applied half a second after the caller has given up
-	veryLate        // … ten seconds after
-	repeated        // it is applied, answered, and applied again a second later
-	slow            // it is applied and answered after 5 ms
-	refused         // the connection is refused
-	readonly        // the store answers that it may not write
-	faults          // how many there are
+	none       fault = iota
+	lost             // the call never arrives, no answer comes
+	replyLost        // it is applied, no answer comes
+	barelyLate       // it is applied 100 ms after the caller has given up
+	late             // … half a second after
+	veryLate         // … ten seconds after
+	repeated         // it is applied, answered, and applied again a second later
+	slow             // it is applied and answered after 5 ms
+	refused          // the connection is refused
+	readonly         // the store answers that it may not write
+	faults           // how many there are
 )
 
 // errs are what go-redis returns; none of them is budget's.
@@ -279,8 +280,8 @@ func (f *faulty) do(ctx context.Context, op string, apply func(context.Context) 
 		_ = apply(ctx)
 		<-ctx.Done()
 		return fmt.Errorf("%s: %w", op, ctx.Err())
-	case late, veryLate:
-		f.after(map[fault]time.Duration{late: 500 * time.Millisecond, veryLate: 10 * time.Second}[what], apply)
+	case barelyLate, late, veryLate:
+		f.after(map[fault]time.Duration{barelyLate: 100 * time.Millisecond, late: 500 * time.Millisecond, veryLate: 10 * time.Second}[what], apply)
 		<-ctx.Done()
 		return fmt.Errorf("%s: %w", op, ctx.Err())
 	case repeated:

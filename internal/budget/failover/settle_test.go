@@ -118,8 +118,7 @@ func TestAFullQueueDropsAndTellsOnce(t *testing.T) {
 
 func TestASettlementThatTheStoreCannotMakeDoesNotBlockTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.Limiter.store = &picky{w.faults, "bad"}
+		w := newWorld(t, func(c *Config) { c.Store = &picky{c.Store, "bad"} })
 		w.reserve("bad", usual()...)
 		for i := range 5 {
 			w.reserve(fmt.Sprint(i), usual()...)
@@ -234,8 +233,7 @@ func TestAFencedEpochIsRenewedAndTheRequestTriedAgain(t *testing.T) {
 
 func TestARequestThatComesTooLateByTheStoresClockAsksForTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.Limiter.keeper = &slowClock{w.keeper}
+		w := newWorld(t, func(c *Config) { c.Keeper = &slowClock{c.Keeper.(*fixedKeeper)} })
 		if v := w.reserve("r1", line(money, 1)); v.Outcome != budget.Unavailable {
 			t.Errorf("got %+v, want what a closed limit says without the store", v)
 		}

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"time"
@@ -14,14 +15,14 @@ const batchSize = 256
 // retryAfter is the pause after a failed background call while the store is up.
 const retryAfter = 50 * time.Millisecond
 
-// hopeless is how often a settlement may fail alone, by a store that answers
-// everything else, before it is given up.
-const hopeless = 20
+// maxAttempts is how often a settlement may fail by itself, in a store that
+// answers a probe, before it is given up.
+const maxAttempts = 20
 
 // work is the one goroutine that asks the store for nobody: it probes a store
 // that is down, and tells one that is up what it has missed.
 func (l *Limiter) work() {
-	w := worker{Limiter: l, batch: batchSize, probeEvery: l.cfg.Probe}
+	w := worker{Limiter: l, batch: batchSize, probeEvery: l.cfg.Probe, probeID: "probe-" + string(l.keeper.Epoch()) + "-"}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -40,7 +41,9 @@ type worker struct {
 	*Limiter
 	batch      int           // settlements in the next call: halved by a failure, doubled by a success
 	probeEvery time.Duration // grows while the store keeps falling
+	probeID    string        // what the ids of probes begin with
 	probes     int
+	probeEnds  time.Time // when a probe without an answer may be cancelled; zero: there is none
 	nextProbe  time.Time
 	rose       time.Time // when the store last came up
 }
@@ -60,7 +63,7 @@ func (w *worker) round() time.Duration {
 	if !ok {
 		return retryAfter
 	}
-	wait := w.settleDown()
+	wait := min(w.settleDown(), w.endProbe())
 	if next.IsZero() {
 		return wait
 	}
@@ -131,7 +134,7 @@ var probeLimit = &budget.Limit{
 func (w *worker) probeOnce() error {
 	e := w.keeper.Epoch()
 	r := budget.Request{
-		ID: "probe-" + string(e) + "-" + strconv.Itoa(w.probes), Epoch: e, CrashCharge: budget.ChargeNone,
+		ID: w.probeID + strconv.Itoa(w.probes), Epoch: e, CrashCharge: budget.ChargeNone,
 		Lines: []budget.Line{{Limit: probeLimit}},
 	}
 	if now := w.keeper.Now(); !now.IsZero() {
@@ -146,14 +149,43 @@ func (w *worker) probeOnce() error {
 		w.keeper.Renew(e)
 	}
 	if !answer(err) {
+		w.probeEnds = time.Now().Add(w.cfg.Timeout + 2*w.cfg.Slack)
 		return err
 	}
-	_, err = w.store.Settle(ctx, []budget.Settlement{{ID: r.ID, Epoch: e, Lines: r.Lines, Used: []int64{0}}})
+	return w.settleProbe(ctx)
+}
+
+// settleProbe ends the present probe. Until that has come through the next ones
+// have the same id, so that however many are lost, one record lies there.
+func (w *worker) settleProbe(ctx context.Context) error {
+	_, err := w.store.Settle(ctx, []budget.Settlement{{
+		ID: w.probeID + strconv.Itoa(w.probes), Epoch: w.keeper.Epoch(),
+		Lines: []budget.Line{{Limit: probeLimit}}, Used: []int64{0},
+	}})
 	if !answer(err) {
+		w.probeEnds = time.Now().Add(w.cfg.Timeout + 2*w.cfg.Slack)
 		return err
 	}
-	w.probes++ // until then the same id: however many are lost, one record lies there
+	w.probes++
+	w.probeEnds = time.Time{}
 	return nil
+}
+
+// endProbe cancels a probe that was never answered, when it is time to, and
+// returns when to come again.
+func (w *worker) endProbe() time.Duration {
+	if w.probeEnds.IsZero() {
+		return idle
+	}
+	if wait := time.Until(w.probeEnds); wait > 0 {
+		return wait
+	}
+	ctx, cancel := w.background()
+	defer cancel()
+	if err := w.settleProbe(ctx); err != nil {
+		return retryAfter
+	}
+	return idle
 }
 
 // sendEnded settles what has ended, batch by batch. It returns when the next
@@ -191,22 +223,20 @@ func (w *worker) sendBatch(batch []*record) bool {
 	start := time.Now()
 	settled, err := w.store.Settle(ctx, settlements)
 	took := time.Since(start)
-	answered := answer(err)
-	if len(sent) == 1 && sent[0].attempts > 1 && !answered {
-		w.observer.StoreCall("settle", took, err) // its own fault, perhaps: no sign that the store is away
-	} else {
-		w.judge("settle", took, err)
-	}
 	if err == nil && len(settled) == len(sent) {
+		w.judge("settle", took, nil)
 		for i, r := range sent {
 			w.finish(r, settled[i])
 		}
 		w.batch = min(2*w.batch, batchSize)
 		return true
 	}
-	if len(sent) == 1 && (answered || w.giveUp(sent[0])) {
+	if len(sent) == 1 && w.hopeless(sent[0], took, err) {
 		w.finish(sent[0], budget.Settled{})
 		return true
+	}
+	if len(sent) > 1 {
+		w.judge("settle", took, err)
 	}
 	// One of them may be at fault: ask again with fewer.
 	w.batch = max(1, len(sent)/2)
@@ -222,14 +252,22 @@ func (w *worker) revived(r *record) bool {
 	return now != nil && now.spell == nil
 }
 
-// giveUp counts a settlement that failed alone, and tells whether to try no more.
-func (w *worker) giveUp(r *record) bool {
-	if !w.Up() {
+// hopeless judges a settlement that failed alone, and tells whether to try it no
+// more: it was refused for its own sake, or failed maxAttempts times while the
+// store answered a probe.
+func (w *worker) hopeless(r *record, took time.Duration, err error) bool {
+	if answer(err) {
+		w.judge("settle", took, err)
+		return true
+	}
+	if w.probeOnce() != nil {
+		w.judge("settle", took, err)
 		return false
 	}
-	if r.attempts++; r.attempts < hopeless {
+	w.observer.StoreCall("settle", took, err)
+	if r.attempts++; r.attempts < maxAttempts {
 		return false
 	}
-	w.log.Error("the limit store cannot settle a reservation; it is left to be reclaimed", "id", r.id)
+	w.log.Error("the limit store cannot settle a reservation; it is left to be reclaimed", "id", r.id, "error", err)
 	return true
 }
