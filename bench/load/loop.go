@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -37,9 +39,10 @@ func (p *plan) open() (result, error) {
 	begin := time.Now().Add(100 * time.Millisecond)
 	go func() {
 		defer close(due)
+		runtime.LockOSThread()
 		end := begin.Add(p.warmup + p.duration)
 		for at := begin; at.Before(end); at = at.Add(interval) {
-			time.Sleep(time.Until(at))
+			sleepUntil(at)
 			due <- at
 		}
 	}()
@@ -55,6 +58,15 @@ func (p *plan) open() (result, error) {
 			}
 		}
 	})
+}
+
+// sleepUntil is more exact than the runtime's timers, which may be a
+// millisecond late. It blocks the thread.
+func sleepUntil(at time.Time) {
+	for d := time.Until(at); d > 0; d = time.Until(at) {
+		pause := syscall.NsecToTimespec(d.Nanoseconds())
+		_ = syscall.Nanosleep(&pause, nil) // interrupted: the loop goes on
+	}
 }
 
 // measure runs work on every connection and gathers what they counted.
