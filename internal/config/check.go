@@ -62,7 +62,7 @@ func (d *decoder) checkDefaults(l placedLimit) {
 	for _, m := range d.models {
 		if need := defaultCost(l.Unit, m.Model); need > tokens.Count(l.Capacity()) && l.meets(m.Model) {
 			d.warn(l.node, "a request for %s that sets no maximum of output reserves more than this limit ever has: "+
-				"it can never fit (default_max_output is %d)", show(m.name), m.DefaultMaxOutput)
+				"it can never fit (see the model's default_max_output, line %d)", show(m.name), m.name.line)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func keep(dst **node) func(*node) { return func(n *node) { *dst = n } }
 // that begins with the value: "is not a duration".
 func set[T any](d *decoder, dst *T, parse func(string) (T, error)) func(*node) {
 	return func(n *node) {
-		if !d.is(n, scalar) {
+		if !d.is(n, scalar) || n.undefined {
 			return
 		}
 		v, err := parse(n.text)
@@ -155,7 +155,7 @@ func set[T any](d *decoder, dst *T, parse func(string) (T, error)) func(*node) {
 // setSecret is set for values that no message may show, whoever wrote them.
 func setSecret[T any](d *decoder, dst *T, parse func(string) (T, error)) func(*node) {
 	return func(n *node) {
-		if !d.is(n, scalar) {
+		if !d.is(n, scalar) || n.undefined {
 			return
 		}
 		v, err := parse(n.text)

@@ -33,7 +33,7 @@ func (l Lookups) expandAll(name string, n *node) []Problem {
 		if err != nil {
 			problems = append(problems, Problem{File: name, Line: n.line, Column: n.column, What: err.Error()})
 		}
-		n.text = text
+		n.text, n.undefined = text, err != nil
 	}
 	for _, item := range n.items {
 		problems = append(problems, l.expandAll(name, item)...)

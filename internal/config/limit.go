@@ -64,6 +64,9 @@ func (d *decoder) limit(n *node, p place) *budget.Limit {
 		d.complete(l, n)
 	}
 	if len(d.problems) == before {
+		d.countable(l, n)
+	}
+	if len(d.problems) == before {
 		d.limits = append(d.limits, placedLimit{l, n, p.meets})
 	}
 	return l
@@ -128,7 +131,6 @@ func (d *decoder) complete(l *budget.Limit, n *node) {
 		}
 	}
 	d.completeWait(l, n)
-	d.countable(l, n)
 }
 
 // completeSlots finishes a limit of what is in flight.
@@ -137,7 +139,6 @@ func (d *decoder) completeSlots(l *budget.Limit, n *node) {
 	l.Burst = l.Amount
 	d.refuseKeys(n, "unit: concurrency", "per", "timezone", "reset_day", "burst", "bank", "max_debt", "start", "algorithm")
 	d.completeWait(l, n)
-	d.countable(l, n)
 }
 
 // unused are the keys that an algorithm has no use for.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"llmgw/configs"
 )
@@ -93,4 +94,17 @@ func readFile(path string, limit int64) ([]byte, error) {
 	}
 	defer f.Close() //nolint:errcheck // only read from
 	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+// simulatedHost stands for the built-in simulated provider in Default: its
+// address is known only when it runs.
+const simulatedHost = "simulated.invalid"
+
+// PointSimulated puts the address (host:port) of the running simulated provider
+// into every base URL that stands for it.
+func (c *Config) PointSimulated(address string) {
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		p.BaseURL = strings.Replace(p.BaseURL, "//"+simulatedHost, "//"+address, 1)
+	}
 }

@@ -155,7 +155,7 @@ func dollars(least int64) func(string) (int64, error) {
 		}
 		n, err := digits(units)
 		f, err2 := digits((fraction + "000000")[:6])
-		if err != nil || err2 != nil || fraction == "" || len(fraction) > 6 {
+		if err != nil || err2 != nil || fraction == "" || len(fraction) > 6 || strings.Contains(fraction, "_") {
 			return 0, errors.New("is not an amount of dollars with up to six decimals, such as 500 or 0.25")
 		}
 		if n >= maxAmount/micro {

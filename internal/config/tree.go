@@ -2,15 +2,17 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
+	"strconv"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
+	goccy "github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 )
 
 // What a file may be. Real ones are far below; beyond it a parser could be made
@@ -41,6 +43,7 @@ type node struct {
 	line, column int
 	raw          string // of a scalar: as the file has it, safe to show
 	text         string // of a scalar: with ${…} put in, perhaps a secret
+	undefined    bool   // of a scalar: something in raw is not defined, so there is no text
 	items        []*node
 	entries      []entry
 }
@@ -52,23 +55,17 @@ type entry struct{ key, value *node }
 // the plain YAML of this package; the problems say why.
 func readTree(name string, src []byte) (*node, []Problem) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	if p := unreadable(src); p != nil {
-		p.File = name
-		return nil, []Problem{*p}
-	}
-	tokens := lexer.Tokenize(string(src))
-	if p := tooDeep(tokens); p != nil {
-		p.File = name
-		return nil, []Problem{*p}
-	}
-	file, err := parse(tokens)
-	if err != nil {
-		p := syntaxProblem(err)
-		p.File = name
-		return nil, []Problem{p}
-	}
 	t := treeReader{name: name}
-	root := t.document(file)
+	if p := unreadable(src); p != nil {
+		t.refuse(p.Line, p.Column, p.What)
+		return nil, t.problems
+	}
+	document, err := parse(src)
+	if err != nil {
+		t.refuse(syntaxProblem(src, err))
+		return nil, t.problems
+	}
+	root := t.node(document, 0)
 	if len(t.problems) > 0 {
 		return nil, t.problems
 	}
@@ -99,48 +96,65 @@ func unreadable(src []byte) *Problem {
 	return nil
 }
 
-// tooDeep finds brackets nested deeper than any configuration. (Blocks are
-// bounded by the length of a line.)
-func tooDeep(tokens token.Tokens) *Problem {
-	depth := 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			depth++
-		case token.MappingEndType, token.SequenceEndType:
-			depth--
-		}
-		if depth > maxDepth {
-			return &Problem{Line: t.Position.Line, Column: t.Position.Column, What: fmt.Sprintf("nested deeper than %d", maxDepth)}
-		}
-	}
-	return nil
-}
-
 // errParser is the parser's own failure; a file must not be able to stop us.
-var errParser = errors.New("the YAML parser cannot read this")
+var errParser = errors.New("the parser cannot read this")
 
-// parse builds the syntax tree. The parser has been seen to panic on files that
-// are no YAML, which is the file's fault and not ours.
-func parse(tokens token.Tokens) (file *ast.File, err error) {
+// parse reads the text's only document.
+func parse(src []byte) (document *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errParser
 		}
 	}()
-	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	d := yaml.NewDecoder(bytes.NewReader(src))
+	document, second := new(yaml.Node), new(yaml.Node)
+	switch err := d.Decode(document); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the file is empty")
+	case err != nil:
+		return nil, err
+	}
+	if err := d.Decode(second); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = fmt.Errorf("yaml: line %d: a second document: a configuration is one", second.Line)
+		}
+		return nil, err
+	}
+	return document.Content[0], nil
 }
 
-// syntaxProblem is the parser's error with its place.
-func syntaxProblem(err error) Problem {
-	p := Problem{Line: 1, Column: 1, What: err.Error()}
-	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		p.What = "YAML: " + syntax.Message
-		if syntax.Token != nil {
-			p.Line, p.Column = syntax.Token.Position.Line, syntax.Token.Position.Column
+// lineOfError finds the line in what the parser says.
+var lineOfError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// syntaxProblem places the parser's error. The parser, which is right about
+// what YAML is, is vague about where it is broken; the second one, of which the
+// reverse is true, knows the very character of most mistakes. Where it sees
+// none, the place is the line that the first one named.
+func syntaxProblem(src []byte, err error) (line, column int, what string) {
+	const worthIt = 64 << 10
+	if len(src) <= worthIt {
+		if syntax, ok := errors.AsType[*goccy.SyntaxError](reparse(src)); ok && syntax.Token != nil {
+			return syntax.Token.Position.Line, syntax.Token.Position.Column, "YAML: " + syntax.Message
 		}
 	}
-	return p
+	what = err.Error()
+	line = 1
+	if m := lineOfError.FindStringSubmatch(what); m != nil {
+		what = "YAML: " + what[len(m[0]):]
+		line, _ = strconv.Atoi(cmp.Or(m[1], "1")) // digits, by the expression
+	}
+	return line, 1, what
+}
+
+// reparse returns the second parser's error, if it sees one.
+func reparse(src []byte) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errParser
+		}
+	}()
+	_, err = parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
+	return err
 }
 
 // treeReader turns the parser's tree into ours.
@@ -149,118 +163,50 @@ type treeReader struct {
 	problems []Problem
 }
 
-func (t *treeReader) refuse(at *token.Token, what string) *node {
-	p := Problem{File: t.name, Line: 1, Column: 1, What: what}
-	if at != nil {
-		p.Line, p.Column = at.Position.Line, at.Position.Column
-	}
-	t.problems = append(t.problems, p)
-	return &node{line: p.Line, column: p.Column}
+func (t *treeReader) refuse(line, column int, what string) {
+	t.problems = append(t.problems, Problem{File: t.name, Line: line, Column: column, What: what})
 }
 
-// document reads the file's only document.
-func (t *treeReader) document(file *ast.File) *node {
-	var root *node
-	for _, doc := range file.Docs {
-		if doc.Body == nil || isComment(doc.Body) {
-			continue
+// node reads y. Whatever a configuration has no use for is refused here, once.
+func (t *treeReader) node(y *yaml.Node, depth int) *node {
+	n := &node{line: y.Line, column: y.Column}
+	switch {
+	case depth > maxDepth:
+		t.refuse(y.Line, y.Column, fmt.Sprintf("nested deeper than %d", maxDepth))
+		return n
+	case y.Anchor != "" || y.Kind == yaml.AliasNode:
+		t.refuse(y.Line, y.Column, "anchors and aliases are not supported: write the value out")
+		return n
+	case y.Style&yaml.TaggedStyle != 0:
+		t.refuse(y.Line, y.Column, "tags are not supported")
+		return n
+	}
+	switch y.Kind {
+	case yaml.ScalarNode:
+		if y.ShortTag() != "!!null" {
+			n.kind, n.raw, n.text = scalar, y.Value, y.Value
 		}
-		if root != nil {
-			return t.refuse(start(doc.Body), "a second document: a configuration is one")
+	case yaml.SequenceNode:
+		n.kind = list
+		for _, item := range y.Content {
+			n.items = append(n.items, t.node(item, depth+1))
 		}
-		root = t.node(doc.Body, 0)
-	}
-	if root == nil {
-		return t.refuse(nil, "the file is empty")
-	}
-	return root
-}
-
-func isComment(n ast.Node) bool {
-	_, ok := n.(*ast.CommentGroupNode)
-	return ok
-}
-
-// node reads n. Whatever a configuration has no use for is refused here, once.
-func (t *treeReader) node(n ast.Node, depth int) *node {
-	if depth > maxDepth {
-		return t.refuse(start(n), fmt.Sprintf("nested deeper than %d", maxDepth))
-	}
-	switch n := n.(type) {
-	case nil:
-		return t.refuse(nil, "a value is missing")
-	case *ast.NullNode:
-		return &node{kind: null, line: n.Token.Position.Line, column: n.Token.Position.Column}
-	case *ast.StringNode:
-		return scalarNode(n.Token, n.Value)
-	case *ast.LiteralNode:
-		return scalarNode(n.Start, n.Value.Value)
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return scalarNode(n.GetToken(), n.GetToken().Value)
-	case *ast.SequenceNode:
-		return t.list(n, depth)
-	case *ast.MappingNode:
-		return t.object(start(n), n.Values, depth)
-	case *ast.MappingValueNode: // a block of one key
-		return t.object(start(n), []*ast.MappingValueNode{n}, depth)
-	case *ast.AnchorNode, *ast.AliasNode:
-		return t.refuse(start(n), "anchors and aliases are not supported: write the value out")
-	case *ast.TagNode:
-		return t.refuse(start(n), "tags are not supported")
-	case *ast.DirectiveNode:
-		return t.refuse(start(n), "directives are not supported")
-	default:
-		return t.refuse(start(n), "this is not supported in a configuration")
-	}
-}
-
-func scalarNode(at *token.Token, text string) *node {
-	return &node{kind: scalar, line: at.Position.Line, column: at.Position.Column, raw: text, text: text}
-}
-
-func (t *treeReader) list(n *ast.SequenceNode, depth int) *node {
-	at := start(n)
-	l := &node{kind: list, line: at.Position.Line, column: at.Position.Column}
-	for _, v := range n.Values {
-		l.items = append(l.items, t.node(v, depth+1))
-	}
-	return l
-}
-
-func (t *treeReader) object(at *token.Token, values []*ast.MappingValueNode, depth int) *node {
-	o := &node{kind: object, line: at.Position.Line, column: at.Position.Column}
-	for _, v := range values {
-		o.entries = append(o.entries, entry{t.key(v.Key), t.node(v.Value, depth+1)})
-	}
-	return o
-}
-
-func (t *treeReader) key(k ast.MapKeyNode) *node {
-	if k.IsMergeKey() {
-		return t.refuse(k.GetToken(), "merge keys are not supported: write the keys out")
-	}
-	switch k := k.(type) {
-	case *ast.StringNode:
-		return scalarNode(k.Token, k.Value)
-	case *ast.NullNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return scalarNode(k.GetToken(), k.GetToken().Value)
-	default:
-		return t.refuse(start(k), "a key must be a plain word")
-	}
-}
-
-// start is the first token of n: of a block its first key or dash, where the
-// parser's own token is a colon.
-func start(n ast.Node) *token.Token {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return start(n.Values[0])
+	case yaml.MappingNode:
+		n.kind = object
+		for i := 0; i+1 < len(y.Content); i += 2 {
+			n.entries = append(n.entries, entry{t.key(y.Content[i]), t.node(y.Content[i+1], depth+1)})
 		}
-		return n.Start
-	case *ast.MappingValueNode:
-		return start(n.Key)
-	default:
-		return n.GetToken()
 	}
+	return n
+}
+
+// key reads the key of an object, which is a plain word.
+func (t *treeReader) key(y *yaml.Node) *node {
+	switch {
+	case y.Kind == yaml.ScalarNode && y.ShortTag() == "!!merge":
+		t.refuse(y.Line, y.Column, "merge keys are not supported: write the keys out")
+	case y.Kind != yaml.ScalarNode || y.Anchor != "" || y.Style&yaml.TaggedStyle != 0:
+		t.refuse(y.Line, y.Column, "a key must be a plain word")
+	}
+	return &node{kind: scalar, line: y.Line, column: y.Column, raw: y.Value, text: y.Value}
 }
