@@ -16,8 +16,9 @@ const (
 // size is fixed; in each set of four the one that was not used for longest
 // goes. It is safe for concurrent use.
 type cache struct {
-	seed   maphash.Seed
-	shards [shards]cacheShard
+	seed      maphash.Seed
+	shards    [shards]cacheShard
+	histories histories
 }
 
 type cacheShard struct {
@@ -78,6 +79,10 @@ func (c *cache) put(k cacheKey, t tally) {
 	defer shard.mu.Unlock()
 	oldest := 0
 	for i := range ways {
+		if set.keys[i] == k {
+			oldest = i
+			break
+		}
 		if set.used[i] < set.used[oldest] {
 			oldest = i
 		}

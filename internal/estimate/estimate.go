@@ -7,8 +7,8 @@
 // estimate.go has the types and the order of work; model.go knows models;
 // read.go, message.go, content.go, tools.go and schema.go read bodies;
 // image.go, imagerule.go and media.go price what is no text; text.go counts,
-// sample.go bounds that, cache.go remembers it; ratio.go, output.go and
-// state.go learn. Package bpe below has the tokenizers.
+// sample.go bounds that, cache.go and history.go remember it; ratio.go,
+// output.go and state.go learn. Package bpe below has the tokenizers.
 package estimate
 
 import (

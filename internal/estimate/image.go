@@ -41,7 +41,7 @@ func (r *reader) image(value []byte) {
 func (r *reader) allImages(raw []byte) {
 	switch jsonscan.KindAt(raw, 0) {
 	case jsonscan.Array:
-		r.elements(raw, (*reader).image)
+		r.each(raw, (*reader).image)
 	case jsonscan.String, jsonscan.Object:
 		r.image(raw)
 	}

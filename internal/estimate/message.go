@@ -36,7 +36,7 @@ func (r *reader) message(raw []byte) {
 		r.t.overhead += chat.name
 	}
 	if jsonscan.KindAt(calls, 0) == jsonscan.Array {
-		r.elements(calls, func(r *reader, raw []byte) { r.part(raw, 0) })
+		r.each(calls, func(r *reader, raw []byte) { r.part(raw, 0) })
 	}
 	if jsonscan.KindAt(call, 0) == jsonscan.Object {
 		r.part(call, 0)

@@ -31,6 +31,8 @@ const (
 	kindTools
 	kindFunctions
 	kindSchema
+
+	kindHistory // added to that of the messages
 )
 
 // sections are the members of a body that make up the input, each the last of
@@ -166,7 +168,7 @@ func (r *reader) sections(s *sections) {
 		if r.withTools {
 			k = kindMessageWithTools
 		}
-		r.elements(s.messages, func(r *reader, raw []byte) { r.remember(k, raw, (*reader).message) })
+		r.history(s.messages, k)
 	}
 	for _, text := range s.texts {
 		r.remember(kindContent, text, (*reader).wholeContent)
@@ -179,7 +181,7 @@ func (r *reader) sections(s *sections) {
 	r.formats(s)
 	switch jsonscan.KindAt(s.wrapped, 0) {
 	case jsonscan.Array:
-		r.elements(s.wrapped, (*reader).object)
+		r.each(s.wrapped, (*reader).object)
 	case jsonscan.Object:
 		r.object(s.wrapped)
 	}
@@ -232,7 +234,7 @@ func (r *reader) prompts(raw []byte) {
 	case jsonscan.String:
 		r.remember(kindContent, raw, (*reader).text)
 	case jsonscan.Array:
-		r.elements(raw, (*reader).promptElement)
+		r.each(raw, (*reader).promptElement)
 	case jsonscan.Object: // of stored prompts the variables are seen
 		r.content(raw, 0)
 	}
@@ -245,7 +247,7 @@ func (r *reader) promptElement(raw []byte) {
 	case jsonscan.Number:
 		r.t.text++
 	case jsonscan.Array:
-		r.elements(raw, func(r *reader, id []byte) {
+		r.each(raw, func(r *reader, id []byte) {
 			if jsonscan.KindAt(id, 0) == jsonscan.Number {
 				r.t.text++
 			}
@@ -268,6 +270,6 @@ func (r *reader) inputs(raw []byte) {
 		return
 	}
 	if jsonscan.KindAt(raw, 0) == jsonscan.Array {
-		r.elements(raw, func(r *reader, raw []byte) { r.remember(kindMessage, raw, (*reader).message) })
+		r.history(raw, kindMessage)
 	}
 }

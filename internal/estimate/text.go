@@ -130,21 +130,27 @@ func valueEnd(raw []byte, at int) int {
 	return len(raw)
 }
 
-// elements calls f with the raw text of each element of the array raw. It is
-// for arrays that are known to be valid JSON; of others it makes something up.
-func (r *reader) elements(raw []byte, f func(*reader, []byte)) {
-	for i := 1; i < len(raw); {
+// each calls f with the raw text of each element of the array raw.
+func (r *reader) each(raw []byte, f func(*reader, []byte)) { r.elements(raw, 1, f) }
+
+// elements is each for the elements from offset i on, and returns where the
+// last of them ends; i if there is none. It is for arrays that are known to be
+// valid JSON; of others it makes something up.
+func (r *reader) elements(raw []byte, i int, f func(*reader, []byte)) (end int) {
+	end = i
+	for i < len(raw) {
 		switch raw[i] {
 		case ' ', '\n', '\r', '\t', ',':
 			i++
 			continue
 		case ']':
-			return
+			return end
 		}
-		end := max(valueEnd(raw, i), i+1)
+		end = max(valueEnd(raw, i), i+1)
 		f(r, raw[i:end])
 		i = end
 	}
+	return end
 }
 
 // encoded tells whether a string's text looks like data, not like language:

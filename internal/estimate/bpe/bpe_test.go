@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pkoukk/tiktoken-go-loader/assets"
 )
 
 var names = []string{"o200k_base", "cl100k_base", "p50k_base", "r50k_base"}
@@ -146,3 +148,17 @@ func TestEveryVectorHasTheOfficialTokens(t *testing.T) {
 }
 
 func head(ids []uint32) []uint32 { return slices.Clone(ids[:min(12, len(ids))]) }
+
+// tokensOf returns the vocabulary of an encoding.
+func tokensOf(t testing.TB, name string) [][]byte {
+	t.Helper()
+	text, err := assets.Assets.ReadFile(name + ".tiktoken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := parseRanks(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
