@@ -166,7 +166,9 @@ func (p *Push) begin(c byte) {
 	kind := kindOf(c)
 	switch {
 	case kind == None:
-		p.state = broken
+		if !p.mark(c) {
+			p.state = broken
+		}
 	case kind == Object || kind == Array:
 		p.open(kind)
 	case kind == String:
@@ -179,6 +181,11 @@ func (p *Push) begin(c byte) {
 		p.text = append(p.text[:0], c)
 		p.state = inWord
 	}
+}
+
+// mark tells whether c is of a byte order mark before the text.
+func (p *Push) mark(c byte) bool {
+	return p.depth == 0 && (c == 0xEF || c == 0xBB || c == 0xBF)
 }
 
 func (p *Push) open(kind Kind) {

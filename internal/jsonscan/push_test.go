@@ -55,6 +55,7 @@ func read(pieces ...string) (string, *Push) {
 
 func TestPushTellsWhatStandsAtItsNodes(t *testing.T) {
 	for _, s := range []struct{ what, text, want string }{
+		{"a byte order mark", "\xef\xbb\xbf{\"model\":\"m\"}", `1=m`},
 		{"a member", `{"model":"m"}`, `1=m`},
 		{"an escaped key", `{"mod\u0065l":"m"}`, `1=m`},
 		{"a key of another case", `{"Model":"m"}`, ``},

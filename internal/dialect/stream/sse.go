@@ -77,7 +77,7 @@ func (r *Reader) nextSSE(p []byte) (int, []byte, What) {
 			}
 			if s.lines { // the lines of an event's data are joined by LF
 				s.state = sseSpace
-				return i + 1, newline, Data
+				return i + 1, newline, Join
 			}
 			s.lines = true
 		case sseSpace:

@@ -27,7 +27,8 @@ type What uint8
 // What a Reader comes upon.
 const (
 	More What = iota // framing, or nothing yet
-	Data             // data of the current event
+	Data             // data of the current event: the last bytes used
+	Join             // an LF that joins the event's data lines, which stands nowhere
 	End              // the current event has ended, its framing included
 	Gap              // a boundary that ends no event
 	Tail             // the rest of the framing of the last End or Gap
@@ -52,8 +53,8 @@ type Reader struct {
 func New(f Format) *Reader { return &Reader{format: f} }
 
 // Next reads from p, which must not be empty, and returns how many bytes it
-// used (at least one), and what they were. data aliases p where it can, and
-// holds until the next call.
+// used (at least one), and what they were. data aliases the last of them; a
+// Join's is an LF of its own.
 func (r *Reader) Next(p []byte) (n int, data []byte, what What) {
 	if r.over {
 		r.begin()
@@ -71,7 +72,7 @@ func (r *Reader) Next(p []byte) (n int, data []byte, what What) {
 		n, data, what = len(p), p, Data
 	}
 	switch what {
-	case Data:
+	case Data, Join:
 		r.mark(data)
 	case End, Gap:
 		r.over = true
@@ -94,11 +95,9 @@ func (r *Reader) begin() {
 }
 
 // Name is the current event's name, or that of the one that has just ended:
-// SSE's event field, a frame's :event-type or :exception-type.
-func (r *Reader) Name() string { return string(r.name) }
-
-// NameIs tells whether Name is s.
-func (r *Reader) NameIs(s string) bool { return string(r.name) == s }
+// SSE's event field, a frame's :event-type or :exception-type. It holds until
+// the next step.
+func (r *Reader) Name() []byte { return r.name }
 
 // Exception tells whether the current frame is an exception or an error.
 func (r *Reader) Exception() bool { return string(r.kind) == "exception" || string(r.kind) == "error" }

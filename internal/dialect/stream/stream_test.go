@@ -32,10 +32,13 @@ func read(t *testing.T, f Format, pieces ...string) []event {
 				t.Fatalf("%d bytes of %d were used", n, len(p))
 			}
 			switch what {
-			case Data:
+			case Data, Join:
 				data = append(data, part...)
+				if what == Data && &part[0] != &p[n-len(part)] {
+					t.Fatal("data are not the last bytes used")
+				}
 			case End:
-				events = append(events, event{r.Name(), string(data)})
+				events = append(events, event{string(r.Name()), string(data)})
 				data = data[:0]
 			case Tail:
 				if last != End && last != Gap {
@@ -47,7 +50,7 @@ func read(t *testing.T, f Format, pieces ...string) []event {
 		}
 	}
 	if r.Finish() {
-		events = append(events, event{r.Name(), string(data)})
+		events = append(events, event{string(r.Name()), string(data)})
 	} else if len(data) > 0 {
 		t.Fatalf("%q is left, and no event is pending", data)
 	}

@@ -1,0 +1,66 @@
+package dialecttest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"llmgw/internal/fault"
+)
+
+// Faults are one of each kind of fault that a client may be told.
+func Faults() []*fault.Error {
+	limit := &fault.Limit{Scope: "team", Owner: "search", Name: "tpm", Unit: "tokens", Amount: 100_000, Per: "minute", Remaining: 512, Requested: 3120, By: "team/search/tpm"}
+	var all []*fault.Error
+	for _, code := range []fault.Code{
+		fault.InvalidAPIKey, fault.Blocked, fault.ModelNotAllowed, fault.ModelNotFound, fault.NotFound, fault.MethodNotAllowed, fault.RequestTooLarge, fault.InvalidRequest,
+		fault.UpstreamCapacity, fault.LimiterUnavailable, fault.UpstreamError, fault.UpstreamTimeout, fault.Internal,
+	} {
+		all = append(all, fault.New(code, "Something \"went\" wrong\nhere: \u00e9."))
+	}
+	for _, code := range []fault.Code{fault.ExceedsLimit, fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held} {
+		all = append(all, &fault.Error{Code: code, Message: "Over the limit.", Limit: limit, Wait: 1565 * time.Millisecond})
+	}
+	return all
+}
+
+func testRefusals(t *testing.T, s Suite) {
+	for _, e := range Faults() {
+		doc := s.Dialect.Refusal(e, "req-1")
+		var v any
+		if err := json.Unmarshal(doc.Body, &v); err != nil {
+			t.Errorf("%s: %s: %v", e.Code, doc.Body, err)
+		}
+		if !strings.HasPrefix(doc.ContentType, "application/json") {
+			t.Errorf("%s: the content type is %q", e.Code, doc.ContentType)
+		}
+		if !says(v, e.Message) {
+			t.Errorf("%s: %s has no message", e.Code, doc.Body)
+		}
+		if event := s.Dialect.ErrorEvent(e, "req-1"); (len(event) > 0) != bool(s.MidStream) {
+			t.Errorf("%s: the event is %q", e.Code, event)
+		}
+	}
+}
+
+// says tells whether a decoded document has a string somewhere.
+func says(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return v == text
+	case []any:
+		for _, e := range v {
+			if says(e, text) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if says(e, text) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/textproto"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/request"
+	"llmgw/internal/fault"
+	"llmgw/internal/jsonscan"
+	"llmgw/internal/tokens"
+)
+
+// maxField is the longest value of a form's field that is read.
+const maxField = 1 << 10
+
+// parseForm reads a multipart form: its model may come after megabytes of file.
+// ModelSpan is the bare value, without quotes.
+func parseForm(c *dialect.Call, boundary string) error {
+	fields, err := readForm(c.Request.Body, boundary)
+	if err != nil {
+		return err
+	}
+	model, ok := fields["model"]
+	if !ok {
+		return fault.Invalid("model", "The form names no model.")
+	}
+	if model.Start == model.End {
+		return fault.Invalid("model", "model must not be empty.")
+	}
+	text := func(name string) string { return string(c.Request.Body[fields[name].Start:fields[name].End]) }
+	c.Model, c.ModelSpan, c.User = text("model"), model, text("user")
+	if err := request.CheckModel(c.Model); err != nil {
+		return err
+	}
+	if c.Stream, err = formSwitch(text("stream")); err != nil {
+		return err
+	}
+	return formChoices(c, text("n"))
+}
+
+func formSwitch(value string) (bool, error) {
+	switch value {
+	case "true", "True", "1":
+		return true, nil
+	case "", "false", "False", "0":
+		return false, nil
+	}
+	return false, fault.Invalid("stream", "stream must be true or false.")
+}
+
+func formChoices(c *dialect.Call, value string) error {
+	if value == "" {
+		return nil
+	}
+	n, flaw := jsonscan.Integer([]byte(value))
+	if flaw != jsonscan.NoFlaw || n < 1 {
+		return fault.Invalid("n", fmt.Sprintf("n must be a whole number from 1 to %d.", int64(jsonscan.MaxInteger)))
+	}
+	c.Choices = min(tokens.Count(n), tokens.MaxCount)
+	return nil
+}
+
+// readForm finds the short fields of a form. A field that comes twice is an
+// error, as a server may read either.
+func readForm(body []byte, boundary string) (map[string]dialect.Span, error) {
+	delimiter := []byte("--" + boundary)
+	fields := map[string]dialect.Span{}
+	at := bytes.Index(body, delimiter)
+	if boundary == "" || at < 0 {
+		return nil, brokenForm("its boundary is missing")
+	}
+	between := append([]byte("\r\n"), delimiter...)
+	for {
+		at += len(delimiter)
+		if bytes.HasPrefix(body[at:], []byte("--")) {
+			return fields, nil
+		}
+		line := bytes.IndexByte(body[at:], '\n')
+		head := bytes.Index(body[at:], []byte("\r\n\r\n"))
+		if line < 0 || head < 0 {
+			return nil, brokenForm("a part has no end")
+		}
+		start := at + head + len("\r\n\r\n")
+		end := bytes.Index(body[start:], between)
+		if end < 0 {
+			return nil, brokenForm("a part has no end")
+		}
+		end += start
+		if err := addField(fields, body[at+line+1:start], dialect.Span{Start: start, End: end}); err != nil {
+			return nil, err
+		}
+		at = end + len("\r\n")
+	}
+}
+
+func addField(fields map[string]dialect.Span, head []byte, value dialect.Span) error {
+	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(head))).ReadMIMEHeader()
+	if err != nil && err != io.EOF {
+		return brokenForm("a part's head cannot be read")
+	}
+	_, params, err := mime.ParseMediaType(header.Get("Content-Disposition"))
+	if err != nil {
+		return brokenForm("a part has no name")
+	}
+	name := params["name"]
+	if _, isFile := params["filename"]; isFile || value.End-value.Start > maxField {
+		return nil
+	}
+	switch name {
+	case "model", "stream", "n", "user":
+		if _, twice := fields[name]; twice {
+			return fault.Invalid(name, fmt.Sprintf("The form has two fields called %s.", name))
+		}
+		fields[name] = value
+	}
+	return nil
+}
+
+func brokenForm(why string) error {
+	return fault.Invalid("", fmt.Sprintf("The request's body is not a valid form: %s.", why))
+}
+
+// formBody is a form with the model's name replaced where it differs.
+func formBody(c *dialect.Call, to dialect.Upstream) [][]byte {
+	if to.Model == "" || to.Model == c.Model || c.ModelSpan.Empty() {
+		return [][]byte{c.Request.Body}
+	}
+	return request.Splice(c.Request.Body, []request.Edit{{At: c.ModelSpan, Text: []byte(to.Model)}})
+}

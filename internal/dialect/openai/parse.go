@@ -1,0 +1,165 @@
+package openai
+
+import (
+	"mime"
+	"regexp"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/request"
+	"llmgw/internal/fault"
+	"llmgw/internal/jsonscan"
+	"llmgw/internal/tokens"
+)
+
+// completionDefault is the bound of /completions if a request sets none.
+const completionDefault = 16
+
+// moderationDefault is the model of /moderations if a request names none.
+const moderationDefault = "omni-moderation-latest"
+
+// Parse implements dialect.Dialect.
+func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
+	return Parse(Name, r)
+}
+
+// Parse reads a request to one of this package's paths for a dialect that has
+// the same endpoints elsewhere.
+func Parse(name string, r dialect.Request) (*dialect.Call, error) {
+	c := &dialect.Call{Request: r, Dialect: name, Choices: 1}
+	switch r.Endpoint.Operation {
+	case dialect.Stored:
+		return c, parseStored(c)
+	case dialect.Images, dialect.Transcribe:
+		if boundary, ok := multipart(r.Header); ok {
+			return c, parseForm(c, boundary)
+		}
+	}
+	b, err := request.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	c.BodyObject, c.Members = b.Object, b.Members
+	if err := parseCommon(c, b); err != nil {
+		return nil, err
+	}
+	return c, parseOperation(c, b)
+}
+
+// multipart returns the boundary of a form.
+func multipart(h dialect.Header) (boundary string, ok bool) {
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return params["boundary"], err == nil && kind == "multipart/form-data"
+}
+
+var responseID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
+
+func parseStored(c *dialect.Call) error {
+	c.RequestsOnly, c.NoOutput = true, true
+	if !responseID.MatchString(c.Params[ParamResponse]) {
+		return fault.Invalid(ParamResponse, "The id of a response has only letters, digits, _ and -.")
+	}
+	return nil
+}
+
+func parseCommon(c *dialect.Call, b request.Body) (err error) {
+	if at, ok := b.Find("models"); ok && b.Kind(at) == jsonscan.Array {
+		return fault.Invalid("models", "models is not supported here, as what it leads to could not be charged: name one model in model.")
+	}
+	if _, named := b.Find("model"); !named && c.Endpoint.Operation == dialect.Moderation {
+		c.Model = moderationDefault
+	} else if c.Model, c.ModelSpan, err = b.Model(); err != nil {
+		return err
+	}
+	stream, err := b.Switch("stream", request.Off)
+	if err != nil {
+		return err
+	}
+	c.Stream = bool(stream)
+	c.User = b.User()
+	return parseStreamOptions(c, b)
+}
+
+func parseStreamOptions(c *dialect.Call, b request.Body) error {
+	for _, m := range b.Members {
+		if m.Key == "stream_options" {
+			c.StreamOptions = m.Value
+		}
+	}
+	options, ok, err := b.Within("stream_options")
+	if err != nil || !ok {
+		return err
+	}
+	for _, m := range options.Members {
+		if m.Key == "include_usage" {
+			c.IncludeUsage = m.Value
+		}
+	}
+	wants, err := options.Switch("include_usage", request.Off)
+	if err != nil {
+		return fault.Invalid("stream_options.include_usage", "stream_options.include_usage must be true or false.")
+	}
+	c.WantsUsage = bool(wants)
+	return nil
+}
+
+// parseOperation reads what bounds the output of each operation.
+func parseOperation(c *dialect.Call, b request.Body) (err error) {
+	switch c.Endpoint.Operation {
+	case dialect.Chat:
+		c.MaxOutputParam = "max_completion_tokens"
+		if err := bound(c, b, "max_completion_tokens", "max_tokens", "n_predict"); err != nil {
+			return err
+		}
+		c.Choices, err = choices(b, 1)
+	case dialect.Completion:
+		c.MaxOutputParam = "max_tokens"
+		if err := bound(c, b, "max_tokens", "max_completion_tokens", "n_predict"); err != nil {
+			return err
+		}
+		if !c.HasMaxOutput {
+			c.MaxOutput, c.HasMaxOutput = completionDefault, true
+		}
+		c.Choices, err = choices(b, prompts(b))
+	case dialect.Responses:
+		c.MaxOutputParam = "max_output_tokens"
+		err = bound(c, b, "max_output_tokens")
+	case dialect.Images:
+		c.Choices, err = choices(b, 1)
+	case dialect.Embeddings, dialect.Moderation:
+		c.NoOutput = true
+	case dialect.CountTokens:
+		c.NoOutput, c.RequestsOnly = true, true
+	}
+	return err
+}
+
+func bound(c *dialect.Call, b request.Body, keys ...string) (err error) {
+	c.MaxOutput, c.HasMaxOutput, err = b.Largest(request.FromOne, keys...)
+	return err
+}
+
+// choices is how many answers are generated for so many prompts: n, or the
+// best_of that are thrown away but for n (n_cmpl is llama.cpp's name of n).
+func choices(b request.Body, prompts tokens.Count) (tokens.Count, error) {
+	n, ok, err := b.Largest(request.FromOne, "n", "best_of", "n_cmpl")
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		n = 1
+	}
+	return tokens.Mul(n, prompts), nil
+}
+
+// prompts is how many prompts a completion has: a list of numbers is one.
+func prompts(b request.Body) tokens.Count {
+	at, ok := b.Find("prompt")
+	if !ok || b.Kind(at) != jsonscan.Array {
+		return 1
+	}
+	e := jsonscan.ElementsAt(b.Data, at.Start)
+	if !e.Next() || e.Kind() == jsonscan.Number {
+		return 1
+	}
+	return b.Length(at)
+}

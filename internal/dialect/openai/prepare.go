@@ -1,0 +1,107 @@
+package openai
+
+import (
+	"strconv"
+	"strings"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/request"
+)
+
+// Prepare implements dialect.Dialect.
+func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
+	path := Path(c)
+	header := Header(c)
+	header.Set("Authorization", "Bearer "+to.APIKey)
+	if to.APIKey == "" {
+		header.Del("Authorization") // a server of one's own may want none
+	}
+	body, injected := Body(c, to)
+	return dialect.Outbound{
+		Method:   c.Endpoint.Method,
+		URL:      request.URL(to.BaseURL, path, request.Query(c.Query, "key", "api-version")),
+		Header:   header,
+		Body:     body,
+		Injected: injected,
+	}, nil
+}
+
+// Path is the path of a call below the version, made anew from its endpoint so
+// that nothing else can be reached.
+func Path(c *dialect.Call) string {
+	for _, list := range [...][]dialect.Endpoint{answered, stored} {
+		for _, e := range list { // chat's path comes before the one that it ends with
+			if strings.HasSuffix(c.Endpoint.Pattern, e.Pattern) {
+				return strings.Replace(e.Pattern, ":"+ParamResponse, c.Params[ParamResponse], 1)
+			}
+		}
+	}
+	return c.Endpoint.Pattern
+}
+
+// Header is what is passed on of the client's headers. A stream from which
+// usage must be taken must not be compressed.
+func Header(c *dialect.Call) dialect.Header {
+	header := request.Header(c.Header)
+	if c.Stream && !c.WantsUsage && canInject(c) {
+		header.Set("Accept-Encoding", "identity")
+	}
+	return header
+}
+
+func canInject(c *dialect.Call) bool {
+	return c.Endpoint.Operation == dialect.Chat || c.Endpoint.Operation == dialect.Completion
+}
+
+// Body is the body of a call to one upstream: as the client sent it, but for
+// the model's name, the wish for usage and a bound on output where these are
+// the gateway's to set. injected says that usage was asked for.
+func Body(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
+	if len(c.Request.Body) == 0 {
+		return nil, false
+	}
+	if _, ok := multipart(c.Header); ok {
+		return formBody(c, to), false
+	}
+	var edits []request.Edit
+	if to.Model != "" && to.Model != c.Model {
+		edits = append(edits, request.Member(c.Request.Body, c.BodyObject, "model", request.AppendString(nil, to.Model)))
+	}
+	if to.InjectUsage && c.Stream && !c.WantsUsage && canInject(c) && !alwaysReports(to.Flavor) {
+		edits = append(edits, inject(c))
+		injected = true
+	}
+	if to.MaxOutput > 0 && !c.HasMaxOutput && c.MaxOutputParam != "" {
+		value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
+		edits = append(edits, request.Member(c.Request.Body, c.BodyObject, boundParam(c, to.Flavor), value))
+	}
+	return request.Splice(c.Request.Body, edits), injected
+}
+
+// inject asks for usage within what the client sent.
+func inject(c *dialect.Call) request.Edit {
+	body := c.Request.Body
+	switch {
+	case !c.IncludeUsage.Empty():
+		return request.Edit{At: c.IncludeUsage, Text: []byte("true")}
+	case c.StreamOptions.Empty() || body[c.StreamOptions.Start] != '{':
+		return request.Member(body, c.BodyObject, "stream_options", []byte(`{"include_usage":true}`))
+	}
+	return request.Member(body, c.StreamOptions.Start, "include_usage", []byte("true"))
+}
+
+// alwaysReports tells which flavors report usage unasked, and may not know the
+// option.
+func alwaysReports(flavor string) bool { return flavor == "mistral" || flavor == "perplexity" }
+
+// boundParam is the member that bounds a call's output: OpenAI's newer name for
+// chat is not known everywhere.
+func boundParam(c *dialect.Call, flavor string) string {
+	switch flavor {
+	case "mistral", "deepseek", "openrouter", "together", "fireworks", "perplexity", "lmstudio":
+		if c.Endpoint.Operation == dialect.Chat {
+			return "max_tokens"
+		}
+	}
+	return c.MaxOutputParam
+}

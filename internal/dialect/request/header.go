@@ -1,0 +1,77 @@
+package request
+
+import (
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"llmgw/internal/dialect"
+)
+
+// notPassed are the headers that end at this gateway, in canonical form: those
+// of one hop (RFC 9110, 7.6.1), those of the body's encoding, which has been
+// undone, the client's credentials, and what tells of the client's network.
+var notPassed = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true,
+	"Host": true, "Content-Length": true, "Content-Encoding": true,
+	"Authorization": true, "Proxy-Authorization": true, "Proxy-Authenticate": true, "X-Api-Key": true, "Api-Key": true, "X-Goog-Api-Key": true, "Cookie": true,
+	"X-Amz-Security-Token": true, "X-Amz-Date": true, "X-Amz-Content-Sha256": true, "Openai-Organization": true, "Openai-Project": true, "X-Goog-User-Project": true,
+	"Forwarded": true, "X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true, "X-Forwarded-Port": true, "X-Real-Ip": true, "Via": true,
+}
+
+const gatewayPrefix = "X-Llmgw-"
+
+// Header returns the client's end-to-end headers without its credentials. The
+// result is the caller's to change. Accept-Encoding is always set: if the
+// transport set it, it would also undo it.
+func Header(sent dialect.Header) dialect.Header {
+	out := make(dialect.Header, len(sent)+2)
+	for name, values := range sent {
+		if !notPassed[name] && !strings.HasPrefix(name, gatewayPrefix) && len(values) > 0 {
+			out[name] = append([]string(nil), values...)
+		}
+	}
+	for _, list := range sent["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			delete(out, textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	if len(out["Accept-Encoding"]) == 0 {
+		out.Set("Accept-Encoding", "identity")
+	}
+	return out
+}
+
+// Query returns a raw query without the parameters called drop, which hold
+// credentials or are the gateway's to set. What is left stays as it was sent.
+func Query(raw string, drop ...string) string {
+	if raw == "" {
+		return ""
+	}
+	kept := make([]string, 0, 4)
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if pair != "" && !slices.Contains(drop, unescape(name)) {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}
+
+// unescape decodes a parameter's name; one that cannot be decoded stays.
+func unescape(name string) string {
+	if plain, err := url.QueryUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+// URL joins a base URL, a path that begins with a slash, and a raw query.
+func URL(base, path, query string) string {
+	joined := strings.TrimRight(base, "/") + path
+	if query != "" {
+		joined += "?" + query
+	}
+	return joined
+}

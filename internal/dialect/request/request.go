@@ -1,0 +1,189 @@
+// Package request holds what all dialects do with a request: it reads the JSON
+// body that a client sent, as far as a gateway must know it, and makes the
+// outbound body and headers from it. It knows no API; dialects say which
+// members mean what.
+//
+// This file reads bodies; numbers.go reads bounds and switches; splice.go
+// changes a body in places; header.go picks what is passed on.
+package request
+
+import (
+	"fmt"
+	"mime"
+	"strings"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+	"llmgw/internal/jsonscan"
+)
+
+// maxModel is the longest name of a model.
+const maxModel = 256
+
+// Body is a JSON body as a client sent it, validated to its end.
+type Body struct {
+	Data    []byte
+	Object  int // where its object starts
+	Members []dialect.Member
+}
+
+// Read reads a body that must be one JSON object without duplicate keys. Its
+// errors are *fault.Error.
+func Read(r dialect.Request) (Body, error) {
+	if err := checkType(r.Header); err != nil {
+		return Body{}, err
+	}
+	b := Body{Data: r.Body, Object: jsonscan.Start(r.Body)}
+	if len(r.Body) == b.Object {
+		return Body{}, fault.Invalid("", "The request has no body: it must be a JSON object.")
+	}
+	if kind := jsonscan.KindAt(r.Body, b.Object); kind != jsonscan.Object && kind != jsonscan.None {
+		return Body{}, fault.Invalid("", "The request's body must be a JSON object.")
+	}
+	m := jsonscan.MembersAt(r.Body, b.Object)
+	for m.Next() {
+		v := m.Value()
+		b.Members = append(b.Members, dialect.Member{Key: string(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+	}
+	err := m.Err()
+	if err == nil {
+		err = jsonscan.Rest(r.Body, m.End())
+	}
+	if err != nil {
+		return Body{}, &fault.Error{Code: fault.InvalidRequest, NoRetry: true, Message: fmt.Sprintf("The request's body is not valid JSON: %v.", err)}
+	}
+	return b, b.unique()
+}
+
+// checkType refuses a body that says it is something else than JSON.
+func checkType(h dialect.Header) error {
+	sent := h.Get("Content-Type")
+	if sent == "" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(sent)
+	if err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json")) {
+		return nil
+	}
+	return fault.Invalid("", fmt.Sprintf("The request's Content-Type is %.80q: it must be application/json.", sent))
+}
+
+// fewMembers is how many members are compared with each other; more are
+// compared by a map.
+const fewMembers = 16
+
+func (b Body) unique() error {
+	if len(b.Members) > fewMembers {
+		seen := make(map[string]bool, len(b.Members))
+		for _, m := range b.Members {
+			if seen[m.Key] {
+				return duplicate(m.Key)
+			}
+			seen[m.Key] = true
+		}
+		return nil
+	}
+	for i, m := range b.Members {
+		for _, earlier := range b.Members[:i] {
+			if m.Key == earlier.Key {
+				return duplicate(m.Key)
+			}
+		}
+	}
+	return nil
+}
+
+func duplicate(key string) error {
+	return fault.Invalid(cut(key), fmt.Sprintf("The request's body has two members called %.64q.", key))
+}
+
+func cut(s string) string { return s[:min(len(s), 64)] }
+
+// Find returns the value of the member called key. A value of null counts as
+// none: ok is false.
+func (b Body) Find(key string) (value dialect.Span, ok bool) {
+	for _, m := range b.Members {
+		if m.Key == key {
+			return m.Value, b.Kind(m.Value) != jsonscan.Null
+		}
+	}
+	return dialect.Span{}, false
+}
+
+// Bytes returns the text of a value.
+func (b Body) Bytes(s dialect.Span) []byte { return b.Data[s.Start:s.End] }
+
+// Kind returns the kind of a value.
+func (b Body) Kind(s dialect.Span) jsonscan.Kind { return jsonscan.KindAt(b.Data, s.Start) }
+
+// Within returns the object value of the member called key as a Body of its
+// own; ok is false if there is none. Duplicate keys in it are an error.
+func (b Body) Within(key string) (inner Body, ok bool, err error) {
+	at, ok := b.Find(key)
+	if !ok {
+		return Body{}, false, nil
+	}
+	if b.Kind(at) != jsonscan.Object {
+		return Body{}, false, fault.Invalid(key, fmt.Sprintf("%s must be an object.", key))
+	}
+	inner = Body{Data: b.Data, Object: at.Start}
+	for m := jsonscan.MembersAt(b.Data, at.Start); m.Next(); {
+		v := m.Value()
+		inner.Members = append(inner.Members, dialect.Member{Key: string(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+	}
+	return inner, true, inner.unique()
+}
+
+// Text returns the string value of the member called key; ok is false if it is
+// no string.
+func (b Body) Text(key string) (s string, ok bool) {
+	at, ok := b.Find(key)
+	if !ok || b.Kind(at) != jsonscan.String {
+		return "", false
+	}
+	return string(jsonscan.Text(b.Bytes(at), nil)), true
+}
+
+// Model reads the required name of the model.
+func (b Body) Model() (name string, at dialect.Span, err error) {
+	at, ok := b.Find("model")
+	if !ok {
+		return "", at, fault.Invalid("model", "The request names no model.")
+	}
+	if b.Kind(at) != jsonscan.String {
+		return "", at, fault.Invalid("model", "model must be a string.")
+	}
+	name, _ = b.Text("model")
+	return name, at, CheckModel(name)
+}
+
+// CheckModel refuses names that no model has.
+func CheckModel(name string) error {
+	switch {
+	case name == "":
+		return fault.Invalid("model", "model must not be empty.")
+	case len(name) > maxModel:
+		return fault.Invalid("model", fmt.Sprintf("model must have at most %d bytes.", maxModel))
+	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7F }):
+		return fault.Invalid("model", "model must not hold control characters.")
+	}
+	return nil
+}
+
+// User is the end user that the body names, by the first of the usual members.
+func (b Body) User() string {
+	for _, key := range []string{"user", "safety_identifier"} {
+		if s, ok := b.Text(key); ok && s != "" {
+			return s
+		}
+	}
+	at, ok := b.Find("metadata")
+	if !ok || b.Kind(at) != jsonscan.Object {
+		return ""
+	}
+	id, ok := jsonscan.Find(b.Data, at.Start, "user_id")
+	if !ok || id.KindOf(b.Data) != jsonscan.String {
+		return ""
+	}
+	return string(jsonscan.Text(id.Of(b.Data), nil))
+}

@@ -1,0 +1,100 @@
+package watch
+
+import (
+	"llmgw/internal/jsonscan"
+	"llmgw/internal/tokens"
+)
+
+// counts is a report of usage, as far as it goes.
+type counts struct {
+	n   [lastCount - firstCount + 1]tokens.Count
+	set uint16
+}
+
+func (c *counts) put(f Field, n tokens.Count) {
+	c.n[f-firstCount] = n
+	c.set |= 1 << (f - firstCount)
+}
+
+func (c *counts) get(f Field) tokens.Count { return c.n[f-firstCount] }
+
+func (c *counts) has(fields ...Field) bool {
+	for _, f := range fields {
+		if c.set&(1<<(f-firstCount)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// zero tells whether nothing in c is above 0.
+func (c *counts) zero() bool { return c.n == [len(c.n)]tokens.Count{} }
+
+// merge overwrites c field by field with what later tells.
+func (c *counts) merge(later *counts) {
+	for f := firstCount; f <= lastCount; f++ {
+		if later.has(f) {
+			c.put(f, later.get(f))
+		}
+	}
+}
+
+// add adds what another pass used.
+func (c *counts) add(pass *counts) {
+	for f := firstCount; f <= lastCount; f++ {
+		if pass.has(f) {
+			c.put(f, tokens.Add(c.get(f), pass.get(f)))
+		}
+	}
+}
+
+// read takes a count from a document. What is no count is left out; a cached
+// part that is told under several names is the largest of them.
+func (c *counts) read(f Field, value []byte) {
+	n, flaw := jsonscan.Integer(value)
+	if flaw == jsonscan.NotNumber || flaw == jsonscan.Negative || flaw == jsonscan.Fractional {
+		return
+	}
+	count := min(tokens.Count(n), tokens.MaxCount)
+	if f == Cached {
+		count = max(count, c.get(Cached))
+	}
+	c.put(f, count)
+}
+
+// usage is the normal form of c.
+//
+// Where the total is more than its parts the rest is output: reasoning that
+// xAI and Gemini's compatible endpoint do not count in it. Where the cached part
+// is more than its whole, as xAI may report, it stands beside it.
+func (c *counts) usage() tokens.Usage {
+	prompt := c.get(Prompt)
+	if !c.has(Prompt) && c.has(Fresh) {
+		prompt = tokens.Add(c.get(Fresh), c.get(Cached))
+	}
+	u := tokens.Usage{
+		Input:       tokens.Add(prompt, c.get(PromptApart)),
+		CachedInput: tokens.Add(c.get(Cached), c.get(CacheApart)),
+		CacheWrite:  tokens.Add(c.get(Written), c.get(WrittenApart)),
+		Output:      tokens.Add(c.get(Output), c.get(ThoughtsApart)),
+		Reasoning:   tokens.Add(c.get(Reasoning), c.get(ThoughtsApart)),
+	}
+	if c.get(Cached) > c.get(Prompt) && c.has(Prompt) {
+		u.Input = tokens.Add(u.Input, c.get(Cached))
+	}
+	u.Input = tokens.Add(u.Input, tokens.Add(c.get(CacheApart), c.get(WrittenApart)))
+	if total := c.get(Total); c.has(Prompt) && total > u.Total() {
+		u.Output = total - u.Input
+	}
+	u.CacheWrite = min(u.CacheWrite, u.Input-min(u.CachedInput, u.Input))
+	u.Reasoning = min(u.Reasoning, u.Output)
+	return u
+}
+
+func (c *counts) inputKnown() bool {
+	return c.has(Prompt, PromptApart, CacheApart, WrittenApart, Fresh)
+}
+
+func (c *counts) outputKnown() bool {
+	return c.has(Output, ThoughtsApart) || c.has(Prompt) && c.get(Total) > c.usage().Input
+}

@@ -1,0 +1,259 @@
+package watch
+
+import (
+	"slices"
+
+	"llmgw/internal/dialect/stream"
+	"llmgw/internal/jsonscan"
+)
+
+// maxHeld is the largest event that usage is taken out of. A larger one passes
+// as it comes.
+const maxHeld = 512 << 10
+
+// hider takes usage out of an event stream, for a client that did not ask for
+// it: a chunk that has nothing but usage goes whole, of another chunk the usage
+// member goes. Every other byte stays. The current event is held back until its
+// end is seen.
+type hider struct {
+	held     []byte // from the start of the current event on
+	released int    // of held: given out by the last call
+	parts    []part // the data of the current event
+	out      []byte // an edited answer, given out by the last call
+	passing  bool   // the current event is too large to be held
+	dropped  bool   // the last event was dropped: so is its tail
+}
+
+// part says where some of an event's data stands.
+type part struct {
+	data int // offset in the joined data
+	at   int // offset in the event
+	n    int
+}
+
+// filter reads p and returns what the client gets of it.
+func (m *Meter) filter(p []byte) []byte {
+	h := m.hider
+	h.held = h.held[:copy(h.held, h.held[h.released:])]
+	h.released = 0
+	buf, pos := p, 0
+	if len(h.held) > 0 {
+		pos = len(h.held)
+		h.held = append(h.held, p...)
+		buf = h.held
+	}
+	start, cuts := 0, []jsonscan.Span(nil)
+	for pos < len(buf) {
+		n, data, what := m.reader.Next(buf[pos:])
+		m.take(data, what)
+		pos += n
+		switch what {
+		case stream.Data, stream.Join:
+			h.note(what, len(data), pos-start)
+		case stream.End:
+			cuts = m.edit(cuts, buf[start:pos], start)
+			start = pos
+		case stream.Gap:
+			h.parts, h.passing, h.dropped = h.parts[:0], false, false
+			start = pos
+		case stream.Tail:
+			if h.dropped {
+				cuts = append(cuts, jsonscan.Span{Start: start, End: pos})
+			}
+			start = pos
+		}
+	}
+	if len(buf)-start > maxHeld {
+		h.passing = true
+	}
+	if h.passing {
+		start = len(buf)
+	}
+	h.keep(buf, start)
+	return h.without(buf[:start], cuts)
+}
+
+// note remembers where data stands: its last byte is before offset end of the
+// event.
+func (h *hider) note(what stream.What, n, end int) {
+	if h.passing {
+		return
+	}
+	data := 0
+	if k := len(h.parts); k > 0 {
+		data = h.parts[k-1].data + h.parts[k-1].n
+	}
+	if what == stream.Join {
+		end = -1 // it stands nowhere
+	}
+	if k := len(h.parts); k > 0 && end >= 0 && h.parts[k-1].at >= 0 && h.parts[k-1].at+h.parts[k-1].n == end-n {
+		h.parts[k-1].n += n // it goes on where the last piece ended
+		return
+	}
+	h.parts = append(h.parts, part{data: data, at: end - n, n: n})
+}
+
+// keep holds back what follows offset start of buf.
+func (h *hider) keep(buf []byte, start int) {
+	if len(h.held) > 0 && len(buf) == len(h.held) {
+		h.released = start
+		return
+	}
+	h.held = append(h.held[:0], buf[start:]...)
+	if len(h.held) == 0 && cap(h.held) > smallHold {
+		h.held = nil
+	}
+}
+
+// smallHold is the largest buffer that an idle stream keeps.
+const smallHold = 4 << 10
+
+// without returns buf without the cuts.
+func (h *hider) without(buf []byte, cuts []jsonscan.Span) []byte {
+	if len(cuts) == 0 {
+		return buf
+	}
+	if cap(h.out) > smallHold {
+		h.out = nil
+	}
+	h.out = h.out[:0]
+	from := 0
+	for _, c := range cuts {
+		h.out = append(h.out, buf[from:max(from, c.Start)]...)
+		from = max(from, c.End)
+	}
+	h.out = append(h.out, buf[from:]...)
+	return h.out
+}
+
+// edit appends what of the event that has just ended is cut.
+func (m *Meter) edit(cuts []jsonscan.Span, event []byte, at int) []jsonscan.Span {
+	h := m.hider
+	parts, passed := h.parts, h.passing
+	h.parts, h.passing, h.dropped = h.parts[:0], false, false
+	if passed || !m.reading.hides {
+		return cuts
+	}
+	data := joined(event, parts)
+	drop, members := usageOf(data)
+	if drop {
+		h.dropped = true
+		return append(cuts, jsonscan.Span{Start: at, End: at + len(event)})
+	}
+	for _, c := range members {
+		cuts = appendCut(cuts, parts, c, at)
+	}
+	return cuts
+}
+
+// flush returns what is still held once the answer has ended. An event that
+// ended without its blank line is edited as any other.
+func (m *Meter) flush(pending bool) []byte {
+	h := m.hider
+	rest := h.held[h.released:]
+	h.held, h.released = nil, 0
+	if !pending || len(rest) == 0 {
+		return rest
+	}
+	return h.without(rest, m.edit(nil, rest, 0))
+}
+
+// joined is the data of an event.
+func joined(event []byte, parts []part) []byte {
+	if len(parts) == 1 {
+		return event[parts[0].at : parts[0].at+parts[0].n]
+	}
+	var data []byte
+	for _, p := range parts {
+		if p.at < 0 {
+			data = append(data, '\n')
+			continue
+		}
+		data = append(data, event[p.at:p.at+p.n]...)
+	}
+	return data
+}
+
+// appendCut adds a range of an event's data as ranges of the answer.
+func appendCut(cuts []jsonscan.Span, parts []part, c jsonscan.Span, at int) []jsonscan.Span {
+	for _, p := range parts {
+		from, to := max(c.Start, p.data), min(c.End, p.data+p.n)
+		if p.at >= 0 && from < to {
+			cuts = append(cuts, jsonscan.Span{Start: at + p.at + from - p.data, End: at + p.at + to - p.data})
+		}
+	}
+	return cuts
+}
+
+// usageOf finds the members of a chunk that report usage, each with one comma.
+// drop says that the chunk has nothing else to tell: it reports usage and has
+// no choices.
+func usageOf(data []byte) (drop bool, members []jsonscan.Span) {
+	at := jsonscan.Start(data)
+	reports, choices, failed := false, false, false
+	cut := cutter{}
+	m := jsonscan.MembersAt(data, at)
+	for m.Next() {
+		usage := m.Is("usage")
+		cut.member(m.KeySpan(), m.Value(), usage)
+		switch {
+		case usage:
+			reports = reports || m.Kind() != jsonscan.Null
+		case m.Is("choices"):
+			choices = hasElement(data, m.Value())
+		case m.Is("error"):
+			failed = m.Kind() != jsonscan.Null
+		case m.Is("x_groq") && m.Kind() == jsonscan.Object:
+			inner := cutter{}
+			x := jsonscan.MembersAt(data, m.Value().Start)
+			for x.Next() {
+				inner.member(x.KeySpan(), x.Value(), x.Is("usage"))
+			}
+			members = append(members, inner.end()...)
+		}
+	}
+	if m.Err() != nil {
+		return false, nil
+	}
+	members = append(members, cut.end()...)
+	slices.SortFunc(members, func(a, b jsonscan.Span) int { return a.Start - b.Start })
+	return reports && !choices && !failed, members
+}
+
+func hasElement(data []byte, value jsonscan.Span) bool {
+	e := jsonscan.ElementsAt(data, value.Start)
+	return e.Next()
+}
+
+// cutter finds what must go with the members that are taken out of an object,
+// so that the commas stay right.
+type cutter struct {
+	cuts   []jsonscan.Span
+	kept   bool // a member stays before this one
+	last   int  // the end of the last value
+	leads  int  // where a cut at the head of the object began
+	inLead bool
+}
+
+func (c *cutter) member(key, value jsonscan.Span, goes bool) {
+	if c.inLead && !goes {
+		c.cuts = append(c.cuts, jsonscan.Span{Start: c.leads, End: key.Start})
+		c.inLead = false
+	}
+	switch {
+	case goes && c.kept:
+		c.cuts = append(c.cuts, jsonscan.Span{Start: c.last, End: value.End})
+	case goes && !c.inLead:
+		c.inLead, c.leads = true, key.Start
+	case !goes:
+		c.kept = true
+	}
+	c.last = value.End
+}
+
+func (c *cutter) end() []jsonscan.Span {
+	if c.inLead {
+		c.cuts = append(c.cuts, jsonscan.Span{Start: c.leads, End: c.last})
+	}
+	return c.cuts
+}

@@ -1,0 +1,224 @@
+package watch
+
+import (
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/stream"
+	"llmgw/internal/jsonscan"
+	"llmgw/internal/tokens"
+)
+
+// Meter watches one answer by the table of its API. It is a dialect.Meter.
+type Meter struct {
+	reading  reading
+	reader   stream.Reader
+	push     jsonscan.Push
+	format   stream.Format
+	hider    *hider    // nil: nothing is hidden
+	unpacker *unpacker // nil: the answer is not compressed
+
+	root     *jsonscan.Node
+	noOutput bool
+	isError  bool // by its status
+	opaque   bool // it is, or may be, something else than JSON
+	blind    bool // it is compressed in a way that is not known
+	inside   bool // an event has begun
+	over     bool // End was called
+	whole    bool // a document was read to its end
+	events   int
+}
+
+// New returns a meter for the answer to a call. End must be called at every
+// ending: a compressed answer's decoder is released there.
+func New(api *API, c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) *Meter {
+	m := &Meter{format: api.format(c, a), noOutput: c.NoOutput, isError: a.Status >= 400}
+	m.reader = *stream.New(m.format)
+	m.reading = reading{api: api, text: text{count: o.Count}}
+	m.root = api.Event
+	if m.format == stream.Document {
+		m.root = api.Document
+		m.opaque = api.Plain && !isJSON(contentType(a.Header))
+	}
+	if m.isError {
+		m.root = errorDocument.Document
+	}
+	if api.Headers != nil {
+		api.Headers(a.Header, m.reading.header)
+	}
+	encoding := a.Header.Get("Content-Encoding")
+	switch {
+	case encoding != "" && encoding != "identity":
+		m.unpacker = newUnpacker(encoding, m.scan)
+		m.blind = m.unpacker == nil
+	case o.HideUsage && api.Hideable && m.format == stream.SSE && !m.isError:
+		m.hider = &hider{}
+	}
+	return m
+}
+
+// header takes what a header says, as if it stood in the answer.
+func (r *reading) header(f Field, value string) {
+	if value == "" {
+		return
+	}
+	if f >= firstCount && f <= lastCount {
+		r.counts.read(f, []byte(value))
+		return
+	}
+	if f == ErrorType {
+		r.headerType = value
+	}
+}
+
+// Feed implements dialect.Meter.
+func (m *Meter) Feed(p []byte) []byte {
+	switch {
+	case len(p) == 0 || m.blind || m.over:
+		return p
+	case m.unpacker != nil:
+		m.unpacker.write(p)
+		return p
+	case m.hider != nil:
+		return m.filter(p)
+	}
+	m.scan(p)
+	return p
+}
+
+// scan reads the next bytes of the plain answer.
+func (m *Meter) scan(p []byte) {
+	for len(p) > 0 {
+		n, data, what := m.reader.Next(p)
+		m.take(data, what)
+		p = p[n:]
+	}
+}
+
+// take reads what a step of the reader came upon.
+func (m *Meter) take(data []byte, what stream.What) {
+	switch what {
+	case stream.Data, stream.Join:
+		if !m.inside {
+			m.beginEvent()
+		}
+		m.push.Write(data)
+	case stream.End:
+		if !m.inside {
+			m.beginEvent() // a frame without a payload
+		}
+		m.endEvent()
+	}
+}
+
+func (m *Meter) beginEvent() {
+	m.inside = true
+	m.reading.begin()
+	m.reading.text.mark()
+	m.reading.call(m.reader.Name())
+	m.push.Start(m.root, &m.reading)
+}
+
+func (m *Meter) endEvent() {
+	m.inside = false
+	m.push.End()
+	r := &m.reading
+	r.call(m.reader.Name())
+	if m.format == stream.Document {
+		m.whole = m.push.Done()
+	}
+	if m.reader.Exception() {
+		r.failed = true
+		r.fault.Type = string(m.reader.Name())
+	}
+	if m.isError {
+		r.failed = true
+		r.fault.Type = either(r.headerType, r.fault.Type)
+	}
+	if m.reader.Done() {
+		r.ended = true
+	}
+	r.end()
+	m.events++
+}
+
+// endLast ends an event that the answer left open. If it was cut within its
+// JSON no client reads it, and its text counts as never sent.
+func (m *Meter) endLast() {
+	if m.format == stream.Document || m.push.Done() {
+		m.endEvent()
+		return
+	}
+	m.inside = false
+	m.reading.text.forget()
+}
+
+// End implements dialect.Meter.
+func (m *Meter) End() []byte {
+	if m.over {
+		return nil
+	}
+	m.over = true
+	if m.unpacker != nil {
+		m.unpacker.close()
+	}
+	var rest []byte
+	pending := m.reader.Finish()
+	if pending {
+		m.endLast()
+	}
+	if m.hider != nil {
+		rest = m.flush(pending)
+	}
+	if m.isError && m.reading.failure == nil {
+		m.reading.fail(dialect.Failure{Type: m.reading.headerType})
+	}
+	return rest
+}
+
+// Report implements dialect.Meter.
+func (m *Meter) Report() dialect.Report {
+	r := &m.reading
+	report := dialect.Report{
+		Usage:       r.counts.usage(),
+		InputKnown:  r.counts.inputKnown(),
+		OutputKnown: r.counts.outputKnown(),
+		Counted:     r.text.sum(),
+		Complete:    m.complete(),
+		Failure:     r.failure,
+		Events:      m.events,
+		Content:     r.content,
+		Finish:      r.finish,
+		Model:       r.model,
+		ID:          r.id,
+	}
+	m.settleZeros(&report)
+	return report
+}
+
+// settleZeros tells an output of nothing from one that was not reported.
+func (m *Meter) settleZeros(report *dialect.Report) {
+	r := &m.reading
+	if r.counts.set == 0 && report.Complete && !r.content && (r.zeros || r.api.OmitsZero) {
+		report.InputKnown, report.OutputKnown = true, true
+	}
+	if report.InputKnown && report.Complete && !r.content {
+		report.OutputKnown = true
+	}
+	if m.noOutput {
+		report.Usage.Output, report.Usage.Reasoning = 0, 0
+		report.OutputKnown = true
+	}
+	report.Counted = min(report.Counted, tokens.MaxCount)
+}
+
+func (m *Meter) complete() bool {
+	r := &m.reading
+	switch {
+	case r.failure != nil || m.isError || r.api.Pending[r.finish]:
+		return false
+	case m.format != stream.Document:
+		return r.ended || r.api.Ends == nil && r.finished()
+	case m.opaque:
+		return m.over && m.events > 0
+	}
+	return m.whole || m.inside && m.push.Done()
+}

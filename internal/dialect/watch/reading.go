@@ -1,0 +1,347 @@
+package watch
+
+import (
+	"encoding/base64"
+	"math/bits"
+	"strconv"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/jsonscan"
+)
+
+// maxKept is the most of a name that is kept.
+const maxKept = 128
+
+// reading is what an answer has said so far. As a jsonscan.Visitor it is told
+// the places of one event after another:
+//
+//	begin ─► Open, Scalar, Part, Close … ─► end
+type reading struct {
+	api  *API
+	text text
+
+	counts   counts // merged from all reports
+	report   counts // the one being read
+	pass     counts // the pass being read
+	passes   counts // the sum of those that count
+	summed   passSum
+	passType string // of the pass being read, or empty
+	zeros    bool   // a report said nothing but 0
+
+	id, model, finish string
+	failure           *dialect.Failure
+	content           bool
+	ended             bool // by an event or mark that ends a stream
+	hides             bool // this event reports usage, be it null
+	thought           bool // reasoning came under its first name
+
+	// Of the current event.
+	kind   []byte
+	failed bool
+	fault  dialect.Failure
+	choice choice
+	began  choiceSet
+	over   choiceSet
+
+	headerType string // the kind of error by a header
+	inner      *embedded
+}
+
+type passSum uint8
+
+const (
+	noPasses    passSum = iota
+	somePasses          // passes were told
+	topLevelToo         // and one that says that the top level is right
+)
+
+// choice is the one being read.
+type choice struct {
+	inside bool
+	index  int64
+	finish string
+}
+
+// choiceSet is a set of choices' numbers; those above 127 are left out.
+type choiceSet [2]uint64
+
+func (s *choiceSet) add(i int64) {
+	if i >= 0 && i < 128 {
+		s[i/64] |= 1 << (i % 64)
+	}
+}
+
+func (s *choiceSet) len() int { return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) }
+
+// begin forgets the last event.
+func (r *reading) begin() {
+	r.kind, r.failed, r.hides = r.kind[:0], false, false
+	r.fault, r.choice = dialect.Failure{}, choice{}
+}
+
+// call says what the framing calls the event; what the event calls itself goes
+// before that.
+func (r *reading) call(name []byte) {
+	if len(r.kind) == 0 {
+		r.kind = append(r.kind, name...)
+	}
+}
+
+// end takes what the event was.
+func (r *reading) end() {
+	if string(r.kind) == "error" {
+		r.failed = true
+	}
+	if finish, ok := r.api.Ends[string(r.kind)]; ok {
+		r.ended = true
+		r.finish = either(finish, r.finish)
+	}
+	if r.failed {
+		r.fail(r.fault)
+	}
+}
+
+// fail keeps the first failure, and what later ones add to it.
+func (r *reading) fail(f dialect.Failure) {
+	if r.failure == nil {
+		r.failure = &dialect.Failure{}
+	}
+	r.failure.Type = either(r.failure.Type, f.Type)
+	r.failure.Code = either(r.failure.Code, f.Code)
+	r.failure.Message = either(r.failure.Message, f.Message)
+	if r.failure.Status == 0 {
+		r.failure.Status = f.Status
+	}
+}
+
+func either(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// finished tells whether every choice that began has ended.
+func (r *reading) finished() bool {
+	return r.began.len() > 0 && r.began == r.over
+}
+
+// Open implements jsonscan.Visitor.
+func (r *reading) Open(id int, kind jsonscan.Kind) {
+	switch id {
+	case Usage:
+		r.hides = true
+		r.report, r.passes, r.summed = counts{}, counts{}, noPasses
+	case Pass:
+		r.pass = counts{}
+		r.passType = "unknown"
+	case Choice:
+		r.choice = choice{inside: true}
+	case Failed:
+		r.failed = true
+	case Begun, ToolText:
+		if kind == jsonscan.Object {
+			r.content = true
+		}
+	}
+}
+
+// Close implements jsonscan.Visitor.
+func (r *reading) Close(id int, _ jsonscan.Kind) {
+	switch id {
+	case Usage:
+		r.endReport()
+	case Pass:
+		r.endPass()
+	case Choice:
+		r.endChoice()
+	}
+}
+
+func (r *reading) endReport() {
+	if r.summed == somePasses {
+		r.report.merge(&r.passes)
+	}
+	if r.report.set == 0 {
+		return
+	}
+	if r.report.zero() {
+		r.zeros = true // no report, unless nothing else comes
+		return
+	}
+	r.counts.merge(&r.report)
+}
+
+// endPass adds a pass to the sum, by Anthropic's rules: what an advisor said is
+// not the answer's, and a fallback makes the top level right.
+func (r *reading) endPass() {
+	switch r.passType {
+	case "compaction", "message":
+		r.passes.add(&r.pass)
+		r.summed = max(r.summed, somePasses)
+	case "fallback_message":
+		r.summed = topLevelToo
+	}
+	r.passType = ""
+}
+
+func (r *reading) endChoice() {
+	c := r.choice
+	r.choice = choice{}
+	r.began.add(c.index)
+	if c.finish == "" {
+		return
+	}
+	r.over.add(c.index)
+	if c.index == 0 {
+		r.finish = c.finish
+	}
+}
+
+// Scalar implements jsonscan.Visitor.
+func (r *reading) Scalar(id int, kind jsonscan.Kind, value []byte) {
+	if id == Usage {
+		r.hides = true
+	}
+	if kind == jsonscan.Null {
+		return
+	}
+	if id >= firstCount && id <= lastCount {
+		r.number(id, value)
+		return
+	}
+	switch id {
+	case ID:
+		r.id = keep(r.id, value)
+	case Model:
+		r.model = keep(r.model, value)
+	case EventType:
+		r.kind = append(r.kind[:0], value[:min(len(value), maxKept)]...)
+	case Index:
+		r.choice.index, _ = jsonscan.Integer(value)
+	case Finish:
+		r.finishes(value)
+	case Ended:
+		r.ended = r.ended || string(value) == "true"
+	case Begun:
+		r.content = true
+	case PassType:
+		r.passType = keep("", value)
+	default:
+		r.errorPart(id, kind, value)
+	}
+}
+
+// keep is the value as a string, or old if it is empty or the same.
+func keep(old string, value []byte) string {
+	if len(value) == 0 || string(value) == old {
+		return old
+	}
+	return string(value[:min(len(value), maxKept)])
+}
+
+func (r *reading) number(f Field, value []byte) {
+	if r.passType != "" {
+		r.pass.read(f, value)
+		return
+	}
+	r.report.read(f, value)
+}
+
+func (r *reading) finishes(value []byte) {
+	if len(value) == 0 {
+		return
+	}
+	if r.choice.inside {
+		r.choice.finish = keep("", value)
+		return
+	}
+	r.finish = keep("", value)
+	r.began.add(0)
+	r.over.add(0)
+}
+
+func (r *reading) errorPart(id int, kind jsonscan.Kind, value []byte) {
+	switch id {
+	case Failed:
+		r.failed = r.failed || kind == jsonscan.String || string(value) == "true"
+		if kind == jsonscan.String {
+			r.fault.Message = string(value)
+		}
+	case ErrorType:
+		if string(value) == "error" {
+			return // Anthropic's name for the whole document
+		}
+		r.fault.Type = either(r.fault.Type, string(value))
+	case ErrorCode:
+		r.fault.Code = string(value)
+		if n, err := strconv.Atoi(r.fault.Code); err == nil && n >= 400 && n < 600 {
+			r.fault.Status = n
+		}
+	case ErrorMessage:
+		r.fault.Message = either(r.fault.Message, string(value))
+	}
+}
+
+// Part implements jsonscan.Visitor.
+func (r *reading) Part(id int, piece []byte) {
+	if id == Embedded {
+		r.embed(piece)
+		return
+	}
+	if len(piece) == 0 {
+		return
+	}
+	switch id {
+	case TypedText:
+		if !r.api.Says[string(r.kind)] {
+			return
+		}
+	case Thought:
+		r.thought = true
+	case ThoughtToo:
+		if r.thought {
+			return
+		}
+	}
+	r.content = true
+	r.text.add(id, piece)
+}
+
+// embedded reads base64 text that holds another document.
+type embedded struct {
+	push   jsonscan.Push
+	inside bool
+	broken bool
+	four   [4]byte // characters that do not make bytes yet
+	n      int
+}
+
+// embed takes the next piece of an Embedded text; nil ends it.
+func (r *reading) embed(piece []byte) {
+	if r.inner == nil {
+		r.inner = &embedded{}
+	}
+	e := r.inner
+	if !e.inside {
+		e.push.Start(r.api.Inner.Event, r)
+		e.inside, e.broken, e.n = true, false, 0
+	}
+	if piece == nil {
+		e.push.End()
+		e.inside = false
+		return
+	}
+	for _, c := range piece {
+		e.four[e.n] = c
+		if e.n++; e.n < len(e.four) || e.broken {
+			e.n %= len(e.four)
+			continue
+		}
+		e.n = 0
+		var raw [3]byte
+		n, err := base64.StdEncoding.Decode(raw[:], e.four[:])
+		e.broken = err != nil
+		e.push.Write(raw[:n])
+	}
+}
