@@ -1,10 +1,12 @@
 package tenant
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"llmgw/internal/fault"
@@ -48,7 +50,8 @@ func ParseBlock(body []byte, now time.Time) (Block, error) {
 	}
 	if err := json.Unmarshal(body, &wish); err != nil {
 		if field, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return Block{}, fault.Invalid(field.Field, fmt.Sprintf("%s has the wrong type.", field.Field))
+			name := field.Field[strings.LastIndexByte(field.Field, '.')+1:]
+			return Block{}, fault.Invalid(name, fmt.Sprintf("%s has the wrong type.", cmp.Or(name, "The body")))
 		}
 		if _, ok := errors.AsType[*time.ParseError](err); ok {
 			return Block{}, fault.Invalid("expires_at", "expires_at is not a time such as 2027-01-31T12:00:00Z.")

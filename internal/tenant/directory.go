@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// maxSecret bounds what is hashed for a stranger.
-const maxSecret = 1 << 10
+// maxSecret bounds what is hashed for a stranger, in bytes.
+const maxSecret = 512
 
 // Directory is all teams and keys of one configuration. It never changes: a
 // reload makes another. It is safe for concurrent use.
@@ -78,7 +78,8 @@ func (d *Directory) Identify(secret string) (*Key, bool) {
 	if secret == "" || len(secret) > maxSecret {
 		return nil, false
 	}
-	hash := sha256.Sum256([]byte(secret))
+	var onStack [maxSecret]byte
+	hash := sha256.Sum256(onStack[:copy(onStack[:], secret)])
 	candidates := d.byHash[prefix(&hash)]
 	if len(candidates) == 0 {
 		var nobody [sha256.Size]byte
