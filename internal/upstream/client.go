@@ -17,6 +17,7 @@
 //	breaker.go    targets that keep failing are passed over
 //	limits.go     a provider's limits as budget limits: the arithmetic of pacing
 //	counting.go   what a provider counts of a call
+//	spans.go      what this gateway sent in every interval
 //	pacer.go      a call's turn: asking the limiter
 //	queue.go      the order of those that wait
 //	throttle.go   asking for less after a refusal; the headroom last told

@@ -3,8 +3,8 @@ package upstream
 import "llmgw/internal/tokens"
 
 // What providers count of a call against their tokens per minute. It differs in
-// two ways: what is counted when the call arrives, and whether cache reads are
-// free.
+// three ways: what is counted when the call arrives, whether that is replaced
+// by what was used, and whether cache reads are free.
 
 // atArrival is what p counts when a call of this estimate arrives. Anthropic
 // counts output as it is produced, Gemini counts input alone; the others count
@@ -29,4 +29,11 @@ func atEnd(p *Provider, u tokens.Usage) tokens.Count {
 	default:
 		return tokens.Add(u.Input, u.Output)
 	}
+}
+
+// keeps tells whether p goes on counting what it counted when the call arrived,
+// whatever is used: OpenAI and Azure do, of a bound that the request states.
+func keeps(p *Provider, j *Job) bool {
+	stated := j.Call.HasMaxOutput || j.CapOutput > 0
+	return stated && (p.Dialect == "azure" || p.Dialect == "openai" && (p.Flavor == "" || p.Flavor == "openai"))
 }

@@ -48,7 +48,7 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) outcome {
 	response := &Response{
 		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body, Target: a.target,
 		Attempts: r.attempts, QueueWait: r.waited, Sent: sent, HeaderAt: time.Now(),
-		http: resp, turn: a.turn,
+		http: resp, turn: a.turn, kept: keeps(p, r.job),
 	}
 	response.Meter = r.job.Dialect.Meter(r.job.Call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
 		dialect.MeterOptions{

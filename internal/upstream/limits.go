@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
+	"slices"
 	"time"
 
 	"llmgw/internal/budget"
@@ -37,8 +38,10 @@ import (
 // A cost above b is granted at a full bucket, which then goes below zero. Calls
 // of one size c > b still keep to any window, because c is charged as a k-th of
 // what flows in L, with k = ⌊n/c⌋ the number of them that the window takes
-// (charge). Costs above b of mixed sizes can exceed a window by less than one
-// of them; no bucket can do better without giving up their share of the rate.
+// (charge). Costs above b of mixed sizes could exceed a window by less than one
+// of them, which no bucket can prevent at this rate: each gateway also counts
+// every interval of what it sent itself (spans). What remains is the chance
+// that large calls of several gateways meet, and then the provider's 429.
 
 // The bounds of a pace.
 const (
@@ -53,39 +56,45 @@ const (
 type pace struct {
 	burst, perMinute float64
 	// n is what the window takes, flow what the bucket gives in it.
-	n, flow float64
+	n, flow        float64
+	window, jitter time.Duration
 }
 
-// frame is the window W that is paced by, and L and s as above.
-func frame(window time.Duration) (w, l, s float64) {
+// frame is the pace of a limit as far as the window decides: W and J, and the
+// numbers n, L and s of above. n may be a fraction.
+func frame(perMinute int64, window time.Duration) (p pace, l, s float64) {
 	if window <= 0 {
 		window = time.Second
 	}
-	window = min(window, time.Minute)
-	j := max(minJitter, min(window/50, maxJitter))
-	l = (window + j).Seconds()
-	return window.Seconds(), l, max(0, 0.1-j.Seconds()/l)
+	p.window = min(window, time.Minute)
+	p.jitter = max(minJitter, min(p.window/50, maxJitter))
+	p.n = float64(perMinute) * p.window.Minutes()
+	l = (p.window + p.jitter).Seconds()
+	return p, l, max(0, 0.1-p.jitter.Seconds()/l)
 }
 
 // paceCalls is the pace of a limit of perMinute calls.
 func paceCalls(perMinute int64, window time.Duration) pace {
-	w, l, s := frame(window)
-	n := math.Floor(float64(perMinute) * w / 60)
-	if n < 1 {
-		_, l, _ = frame(time.Minute / time.Duration(perMinute))
-		return pace{burst: 1, perMinute: 60 / l, n: 1, flow: 1}
+	p, l, s := frame(perMinute, window)
+	if p.n < 1 {
+		p, l, _ = frame(perMinute, time.Minute/time.Duration(perMinute))
+		p.n, s = 1, 0
 	}
-	x := math.Floor(n * s)
-	return pace{burst: 1 + x, perMinute: 60 * (n - x) / l, n: n, flow: n - x}
+	p.n = math.Floor(p.n)
+	x := math.Floor(p.n * s)
+	p.burst, p.flow = 1+x, p.n-x
+	p.perMinute = 60 * p.flow / l
+	return p
 }
 
 // paceTokens is the pace of a limit of perMinute tokens.
 func paceTokens(perMinute int64, window time.Duration) pace {
-	w, l, s := frame(window)
-	n := max(1, math.Floor(float64(perMinute)*w/60))
-	b := max(1, math.Floor(n*s))
-	flow := max(n-b, n/2)
-	return pace{burst: b, perMinute: 60 * flow / l, n: n, flow: flow}
+	p, l, s := frame(perMinute, window)
+	p.n = max(1, math.Floor(p.n))
+	p.burst = max(1, math.Floor(p.n*s))
+	p.flow = max(p.n-p.burst, p.n/2)
+	p.perMinute = 60 * p.flow / l
+	return p
 }
 
 // paced is the limits of one set of counters: a provider's, or a key's.
@@ -130,6 +139,11 @@ func newPaced(p *Provider, key string) *paced {
 	return s
 }
 
+// index is the place of unit's limit in lines, -1 if there is none.
+func (s *paced) index(unit budget.Unit) int {
+	return slices.IndexFunc(s.lines, func(l *budget.Limit) bool { return l.Unit == unit })
+}
+
 // place is where a provider's limits stand; a key is named by its hash.
 func place(provider, key string) string {
 	if key == "" {
@@ -140,20 +154,19 @@ func place(provider, key string) string {
 }
 
 // charge is what a call of n tokens is charged, so that calls of its size keep
-// to the window and to the minute. A cost above the minute's whole limit can
-// never be granted by the provider; it is charged that.
+// to the window and to the minute. A cost above a window's share takes several
+// windows; one above the minute's whole limit can never be granted by the
+// provider, and is charged that limit.
 func (s *paced) charge(n float64) float64 {
 	minute := float64(s.limits.TokensPerMinute)
 	n = min(n, minute)
 	if n <= s.tokens.burst {
 		return n
 	}
-	c := n
-	if n <= s.tokens.n {
-		c = max(c, s.tokens.flow/math.Floor(s.tokens.n/n))
-	}
+	k := math.Ceil(n / s.tokens.n)
+	c := max(n, k*s.tokens.flow/math.Floor(k*s.tokens.n/n))
 	if n > minute/10 {
-		c = max(c, s.tokens.perMinute*(1+minJitter.Minutes())/math.Floor(minute/n))
+		c = max(c, s.tokens.perMinute*(time.Minute+s.tokens.jitter).Minutes()/math.Floor(minute/n))
 	}
 	return c
 }

@@ -39,6 +39,7 @@ type pacer struct {
 	mu       sync.Mutex
 	paced    *paced // nil: no limits
 	queue    fairQueue
+	sent     *spans // of tokens; nil until the first
 	throttle throttle
 	paused   time.Time     // nothing is granted before
 	readyAt  time.Time     // when the head expects its turn, as last told
@@ -58,11 +59,13 @@ type request struct {
 
 // turn is a try's reservation. A nil turn reserved nothing.
 type turn struct {
-	pacer *pacer
-	id    string
-	lines []budget.Line
-	scale float64 // limit units per token
-	once  sync.Once
+	pacer  *pacer
+	id     string
+	lines  []budget.Line
+	tokens tokens.Count // as counted at arrival
+	scale  float64      // limit units per token
+	step   int64        // in the pacer's spans
+	once   sync.Once
 }
 
 func newPacer(l budget.Limiter, p *paced) *pacer {
@@ -180,7 +183,13 @@ func (p *pacer) ask(ctx context.Context, r request, n int) (*turn, budget.Verdic
 		p.mu.Unlock()
 		return nil, budget.Verdict{Outcome: budget.Exceeded, Binding: -1, Wait: wait}
 	}
+	if wait := p.interval(r, now); wait > 0 {
+		p.readyAt = now.Add(wait)
+		p.mu.Unlock()
+		return nil, budget.Verdict{Outcome: budget.Exceeded, Binding: p.paced.index(budget.Tokens), Wait: wait}
+	}
 	t := p.turn(r, n, now)
+	t.step = p.note(float64(r.tokens), now)
 	p.mu.Unlock()
 
 	v := p.limiter.Reserve(ctx, budget.Request{ID: t.id, Lines: t.lines, CrashCharge: budget.ChargeFull})
@@ -190,16 +199,44 @@ func (p *pacer) ask(ctx context.Context, r request, n int) (*turn, budget.Verdic
 	p.levels.note(v, now)
 	if v.Outcome != budget.Granted {
 		p.readyAt = now.Add(v.Wait)
+		p.lower(t.step, float64(r.tokens))
 		return nil, v
 	}
 	p.readyAt = now
 	return t, v
 }
 
+// interval is how long r must wait for the intervals of what this gateway sent.
+// mu is held.
+func (p *pacer) interval(r request, now time.Time) time.Duration {
+	if p.sent == nil || p.paced.tokens.n == 0 {
+		return 0
+	}
+	return p.sent.wait(p.paced, float64(r.tokens), now)
+}
+
+// note counts n tokens as sent at now, if tokens are limited. mu is held.
+func (p *pacer) note(n float64, now time.Time) int64 {
+	if p.paced.tokens.n == 0 {
+		return 0
+	}
+	if p.sent == nil {
+		p.sent = &spans{}
+	}
+	return p.sent.add(now, n)
+}
+
+// lower takes n tokens of what was counted at a step back. mu is held.
+func (p *pacer) lower(step int64, n float64) {
+	if p.sent != nil && n > 0 {
+		p.sent.lower(step, n)
+	}
+}
+
 // turn is the reservation that the n-th ask of r makes. mu is held.
 func (p *pacer) turn(r request, n int, now time.Time) *turn {
 	f := p.throttle.factor(now)
-	t := &turn{pacer: p, id: r.id, scale: 1, lines: make([]budget.Line, 0, len(p.paced.lines))}
+	t := &turn{pacer: p, id: r.id, tokens: r.tokens, scale: 1, lines: make([]budget.Line, 0, len(p.paced.lines))}
 	if n > 0 {
 		t.id += "." + strconv.Itoa(n)
 	}
@@ -402,6 +439,9 @@ func (t *turn) settle(calls int64, n tokens.Count) {
 			}
 		}
 		t.pacer.limiter.Settle(t.id, used)
+		t.pacer.mu.Lock()
+		t.pacer.lower(t.step, float64(t.tokens-n))
+		t.pacer.mu.Unlock()
 		select {
 		case t.pacer.freed <- struct{}{}:
 		default:
@@ -411,14 +451,7 @@ func (t *turn) settle(calls int64, n tokens.Count) {
 
 // full ends t, charging what was reserved.
 func (t *turn) full() {
-	if t == nil {
-		return
+	if t != nil {
+		t.settle(1, t.tokens)
 	}
-	for _, l := range t.lines {
-		if l.Limit.Unit == budget.Tokens {
-			t.settle(1, tokens.Count(float64(l.Amount)/t.scale))
-			return
-		}
-	}
-	t.settle(1, 0)
 }

@@ -31,6 +31,7 @@ type Response struct {
 
 	http *http.Response
 	turn *turn // nil: nothing is left to settle
+	kept bool  // the provider goes on counting what it counted at arrival
 }
 
 // Trailer is what the provider sent after the body; complete once Body was read
@@ -38,10 +39,14 @@ type Response struct {
 func (r *Response) Trailer() http.Header { return r.http.Trailer }
 
 // Settle tells what the call used, so that the provider's limits are charged
-// that instead of the estimate, and its slot is free. The first call counts. It
+// what the provider counts of that instead of the estimate, and its slot is free. The first call counts. It
 // never blocks.
 func (r *Response) Settle(used tokens.Usage) {
-	r.turn.settle(1, atEnd(r.Target.Provider, used))
+	n := atEnd(r.Target.Provider, used)
+	if r.turn != nil && r.kept {
+		n = max(n, r.turn.tokens)
+	}
+	r.turn.settle(1, n)
 }
 
 // Close closes Body: the connection too, if Body was not read to its end. When
