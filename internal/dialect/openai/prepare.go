@@ -42,7 +42,7 @@ func Path(c *dialect.Call) string {
 // Header is what is passed on of the client's headers. A stream from which
 // usage must be taken must not be compressed.
 func Header(c *dialect.Call) dialect.Header {
-	header := request.Header(c.Header)
+	header := request.Header(c.Request)
 	if c.Stream && !c.WantsUsage && canInject(c) {
 		header.Set("Accept-Encoding", "identity")
 	}

@@ -24,8 +24,9 @@ const gatewayPrefix = "X-Llmgw-"
 
 // Header returns the client's end-to-end headers without its credentials. The
 // result is the caller's to change. Accept-Encoding is always set: if the
-// transport set it, it would also undo it.
-func Header(sent dialect.Header) dialect.Header {
+// transport set it, it would also undo it. A body without a type is JSON.
+func Header(r dialect.Request) dialect.Header {
+	sent := r.Header
 	out := make(dialect.Header, len(sent)+2)
 	for name, values := range sent {
 		if !notPassed[name] && !strings.HasPrefix(name, gatewayPrefix) && len(values) > 0 {
@@ -39,6 +40,9 @@ func Header(sent dialect.Header) dialect.Header {
 	}
 	if len(out["Accept-Encoding"]) == 0 {
 		out.Set("Accept-Encoding", "identity")
+	}
+	if len(r.Body) > 0 && len(out["Content-Type"]) == 0 {
+		out.Set("Content-Type", "application/json")
 	}
 	return out
 }

@@ -1,0 +1,74 @@
+package anthropic
+
+import (
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/request"
+	"llmgw/internal/fault"
+)
+
+// Refusal implements dialect.Dialect.
+func (Dialect) Refusal(e *fault.Error, requestID string) dialect.Document {
+	return dialect.Document{
+		ContentType: "application/json",
+		Header:      dialect.Header{"Request-Id": {requestID}},
+		Body:        append(appendError(nil, e, requestID), '\n'),
+	}
+}
+
+// ErrorEvent implements dialect.Dialect. Without its event line the official
+// client would ignore it.
+func (Dialect) ErrorEvent(e *fault.Error, requestID string) []byte {
+	return append(appendError([]byte("event: error\ndata: "), e, requestID), "\n\n"...)
+}
+
+func appendError(b []byte, e *fault.Error, requestID string) []byte {
+	b = append(b, `{"type":"error","error":{"type":`...)
+	b = request.AppendString(b, errorType(e.Code))
+	b = append(b, `,"message":`...)
+	b = request.AppendString(b, e.Message)
+	b = append(b, `,"details":{"error_code":`...)
+	b = request.AppendString(b, errorCode(e.Code))
+	if e.Param != "" {
+		b = append(b, `,"param":`...)
+		b = request.AppendString(b, e.Param)
+	}
+	if e.Limit != nil {
+		b = append(b, `,"limit":`...)
+		b = request.AppendLimit(b, e)
+	}
+	b = append(b, `}},"request_id":`...)
+	b = request.AppendString(b, requestID)
+	return append(b, '}')
+}
+
+// errorType is Anthropic's name for the kind of a failure.
+func errorType(code fault.Code) string {
+	switch code {
+	case fault.InvalidAPIKey:
+		return "authentication_error"
+	case fault.Blocked, fault.ModelNotAllowed:
+		return "permission_error"
+	case fault.ModelNotFound, fault.NotFound:
+		return "not_found_error"
+	case fault.RequestTooLarge:
+		return "request_too_large"
+	case fault.InvalidRequest, fault.ExceedsLimit, fault.MethodNotAllowed:
+		return "invalid_request_error"
+	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
+		return "rate_limit_error"
+	case fault.UpstreamCapacity:
+		return "overloaded_error"
+	case fault.UpstreamTimeout:
+		return "timeout_error"
+	}
+	return "api_error"
+}
+
+// errorCode is the fault's own, but for a spent budget: the official client
+// knows that by Anthropic's name, and does not try again.
+func errorCode(code fault.Code) string {
+	if code == fault.InsufficientQuota {
+		return "enforced_spend_limit_reached"
+	}
+	return string(code)
+}
