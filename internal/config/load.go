@@ -5,39 +5,27 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"llmgw/configs"
+	"time"
 )
 
 // Load reads the file at path. env answers for ${NAME} (os.LookupEnv); a
 // relative ${file:PATH} is beside the file. The error is Errors if the file
 // could be read; the Config's Version is the file's modification time.
 func Load(path string, env func(name string) (string, bool)) (*Config, error) {
-	src, err := readFile(path, maxFileBytes)
+	src, changed, err := readFile(path, maxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	c, err := parseVersion(path, src, info.ModTime().UnixMilli(), Lookups{
+	return parseVersion(path, src, changed.UnixMilli(), Lookups{
 		Env: env,
 		File: func(name string) ([]byte, error) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(filepath.Dir(path), name)
 			}
-			return readFile(name, maxSecretBytes)
+			content, _, err := readFile(name, maxSecretBytes)
+			return content, err
 		},
 	})
-	return c, err
-}
-
-// Default is the configuration that is built in: a simulated provider, a demo
-// team, and counters in memory.
-func Default() (*Config, error) {
-	return Parse("default.yaml", []byte(configs.Default()), Lookups{})
 }
 
 // Parse reads a configuration's text; name stands for it in errors, which are
@@ -86,25 +74,18 @@ func (d *decoder) config(root *node) *Config {
 }
 
 // readFile reads a file of at most limit bytes, and one more of a larger one:
-// who reads the content sees that it is too large.
-func readFile(path string, limit int64) ([]byte, error) {
+// who reads the content sees that it is too large. changed is when it was last
+// written to before it was read.
+func readFile(path string, limit int64) (content []byte, changed time.Time, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
-	return io.ReadAll(io.LimitReader(f, limit+1))
-}
-
-// simulatedHost stands for the built-in simulated provider in Default: its
-// address is known only when it runs.
-const simulatedHost = "simulated.invalid"
-
-// PointSimulated puts the address (host:port) of the running simulated provider
-// into every base URL that stands for it.
-func (c *Config) PointSimulated(address string) {
-	for i := range c.Providers {
-		p := &c.Providers[i]
-		p.BaseURL = strings.Replace(p.BaseURL, "//"+simulatedHost, "//"+address, 1)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
 	}
+	content, err = io.ReadAll(io.LimitReader(f, limit+1))
+	return content, info.ModTime(), err
 }

@@ -7,8 +7,9 @@ import (
 // anyModel is the name that stands for every name that is not configured.
 const anyModel = "*"
 
-// defaultMaxOutput is reserved for a request that sets no maximum.
-const defaultMaxOutput tokens.Count = 4096
+// DefaultMaxOutput is reserved for a request that sets no maximum, where its
+// model says nothing else.
+const DefaultMaxOutput tokens.Count = 4096
 
 // encodings are the vocabularies that a prompt can be counted in.
 func encodings() []string {
@@ -23,7 +24,7 @@ type placedModel struct {
 
 func (d *decoder) model(m *Model) func(*node) {
 	return func(n *node) {
-		*m = Model{DefaultMaxOutput: defaultMaxOutput, ReserveOutput: "max", Weights: tokens.Even}
+		*m = Model{DefaultMaxOutput: DefaultMaxOutput, ReserveOutput: "max", Weights: tokens.Even}
 		var targets, limits *node
 		before := len(d.problems)
 		d.object(n, fields{

@@ -76,6 +76,7 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a base URL with a query", "providers: [{name: p, dialect: openai, base_url: \"http://a?key=b\"}]", `1:50: this value has a query`},
 		{"a base URL with a password", "providers: [{name: p, dialect: openai, base_url: \"http://a:b@c\"}]", `1:50: this value has a user name in it`},
 		{"a rate of none", "providers: [{name: p, dialect: openai, base_url: http://a, limits: {requests_per_minute: 0}}]", `1:90: "0" is less than 1`},
+		{"a rate that no provider has", "providers: [{name: p, dialect: openai, base_url: http://a, limits: {requests_per_minute: 11M}}]", `1:90: "11M" is more than 10000000`},
 		{"an empty key", "providers: [{name: p, dialect: openai, base_url: http://a, api_keys: [\"\"]}]", `1:71: this value is empty`},
 
 		// Models.

@@ -22,6 +22,13 @@ var azureVersion = regexp.MustCompile(`^(v1|preview|latest|\d{4}-\d{2}-\d{2}(-pr
 // awsRegion is the name of an AWS region.
 var awsRegion = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d$`)
 
+// What a provider can be believed to allow in a minute. Paces within it are
+// counted exactly, in fractions of a request.
+const (
+	maxRequests = 10_000_000
+	maxTokens   = 10_000_000_000
+)
+
 // defaultProvider is a provider of which only what is needed is said.
 func defaultProvider() Provider {
 	return Provider{
@@ -93,9 +100,9 @@ func (d *decoder) checkDialect(p *Provider, n *node) {
 func (d *decoder) providerLimits(l *ProviderLimits) func(*node) {
 	return func(n *node) {
 		d.object(n, fields{
-			"requests_per_minute": set(d, &l.RequestsPerMinute, amount(1)),
-			"tokens_per_minute":   set(d, &l.TokensPerMinute, amount(1)),
-			"concurrency":         set(d, &l.Concurrency, amount(1)),
+			"requests_per_minute": set(d, &l.RequestsPerMinute, atMost(maxRequests, amount(1))),
+			"tokens_per_minute":   set(d, &l.TokensPerMinute, atMost(maxTokens, amount(1))),
+			"concurrency":         set(d, &l.Concurrency, atMost(maxRequests, amount(1))),
 			"window":              set(d, &l.Window, duration(10*time.Millisecond, time.Minute)),
 			"per_key":             set(d, &l.PerKey, boolean),
 		})

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // a time zone means the same on every machine
 
 	"llmgw/internal/tokens"
 )
@@ -135,6 +136,17 @@ func amount(least int64) func(string) (int64, error) {
 			return 0, errors.New("is not an amount such as 2000000, 2_000_000, 2M or 100k")
 		}
 		return n * factor, within(n*factor, least, maxAmount)
+	}
+}
+
+// atMost is read for numbers that have a bound of their own.
+func atMost(most int64, read func(string) (int64, error)) func(string) (int64, error) {
+	return func(s string) (int64, error) {
+		n, err := read(s)
+		if err == nil && n > most {
+			err = fmt.Errorf("is more than %d", most)
+		}
+		return n, err
 	}
 }
 

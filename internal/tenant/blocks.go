@@ -97,16 +97,20 @@ func (b *Blocks) Add(ctx context.Context, block Block) (Block, error) {
 func (b *Blocks) Delete(ctx context.Context, id string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := slices.Clone(b.current.Load().all)
-	left := slices.DeleteFunc(all, func(block Block) bool { return block.ID == id })
-	known := len(left) < len(all)
-	if b.store != nil { // also what this instance has not seen yet
-		if err := b.store.Delete(ctx, id); err != nil {
-			return known, fmt.Errorf("delete block %s: %w", id, err)
+	all := b.current.Load().all
+	if b.store != nil { // which may know of one that this instance has not seen yet
+		loaded, err := b.store.Load(ctx)
+		if err != nil && loaded == nil {
+			return false, fmt.Errorf("load blocks: %w", err)
 		}
+		if err := b.store.Delete(ctx, id); err != nil {
+			return false, fmt.Errorf("delete block %s: %w", id, err)
+		}
+		all = loaded
 	}
+	left := slices.DeleteFunc(slices.Clone(all), func(block Block) bool { return block.ID == id })
 	b.current.Store(newBlockIndex(left))
-	return known, nil
+	return len(left) < len(all), nil
 }
 
 // Refresh takes over what the store has now, and removes from it what expired.

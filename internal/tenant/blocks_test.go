@@ -163,6 +163,10 @@ func TestInstancesShareTheirBlocks(t *testing.T) {
 	if _, ok := one.Match(caller("", "")); ok {
 		t.Error("a block is in force that another instance deleted")
 	}
+	unseen := mustAdd(t, one, Block{Scope: BlockTeam, Value: "search"})
+	if known, err := two.Delete(t.Context(), unseen.ID); !known || err != nil || len(shared.m) != 0 {
+		t.Errorf("a block just made elsewhere: got %v, %v, want it deleted", known, err)
+	}
 }
 
 func refresh(t *testing.T, b *Blocks) {
