@@ -18,7 +18,7 @@ func check(args []string, io streams) int {
 	if err != nil {
 		return problem(io, err)
 	}
-	for _, w := range config.Warnings(c) {
+	for _, w := range c.Warnings {
 		fmt.Fprintf(io.err, "warning: %s\n", w)
 	}
 	if err := config.Effective(io.out, c); err != nil {

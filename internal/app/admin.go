@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"time"
 
 	"llmgw/internal/admin"
 	"llmgw/internal/budget"
@@ -25,7 +24,7 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 		Read:        a.limiter.Read,
 		Usage:       a.ledger.Usage,
 		Series:      a.ledger.Series,
-		Blocks:      blocks{a.blocks},
+		Blocks:      a.blocks,
 		Enforcement: enforcement{a},
 		Reload:      a.Reload,
 		Explain:     a.explain,
@@ -50,18 +49,7 @@ func (a *App) ready() (string, bool) {
 	}
 }
 
-func (a *App) teams() []admin.Team {
-	c := a.config.Load()
-	teams := make([]admin.Team, len(c.Teams))
-	for i, t := range c.Teams {
-		teams[i] = admin.Team{Name: t.Name, Models: t.Models, Limits: append([]*budget.Limit(nil), t.Limits...)}
-		for _, k := range t.Keys {
-			teams[i].Keys = append(teams[i].Keys, k.ID)
-			teams[i].Limits = append(teams[i].Limits, k.Limits...)
-		}
-	}
-	return teams
-}
+func (a *App) teams() []tenant.Team { return a.gateway.Rules().Directory.Teams() }
 
 // commonLimits are those of the gateway and of the models.
 func (a *App) commonLimits() []*budget.Limit {
@@ -89,13 +77,6 @@ func (a *App) explain(ctx context.Context, keyID, path string, body []byte) (any
 func (a *App) live() admin.Live {
 	l := admin.Live{
 		Instance: instanceName(a.config.Load()), Inflight: a.gateway.Inflight(), Open: a.limiter.Open(), Waiting: a.gateway.Waiting(),
-	}
-	for _, p := range a.client.Live() {
-		shown := admin.Provider{Name: p.Name, State: p.State, Waiting: p.Waiting, Inflight: p.Inflight}
-		for _, h := range p.Headroom {
-			shown.Headroom = append(shown.Headroom, admin.Headroom{Unit: h.Unit, Remaining: h.Remaining, Limit: h.Limit})
-		}
-		l.Providers = append(l.Providers, shown)
 	}
 	return l
 }
@@ -133,36 +114,4 @@ func (e enforcement) SetMode(ctx context.Context, mode string) error {
 	}
 	e.app.gateway.SetEnforcement(proxy.Enforcement(mode))
 	return nil
-}
-
-// blocks are tenant's as the admin plane shows them.
-type blocks struct{ list *tenant.Blocks }
-
-func (b blocks) List(context.Context) ([]admin.Block, error) {
-	var all []admin.Block
-	for _, block := range b.list.List() {
-		shown := admin.Block{ID: block.ID, Scope: string(block.Scope), Value: block.Value, Reason: block.Reason}
-		if !block.ExpiresAt.IsZero() {
-			shown.ExpiresAt = &block.ExpiresAt
-		}
-		all = append(all, shown)
-	}
-	return all, nil
-}
-
-func (b blocks) Add(ctx context.Context, block admin.Block) (string, error) {
-	wanted := tenant.Block{Scope: tenant.BlockScope(block.Scope), Value: block.Value, Reason: block.Reason}
-	if block.ExpiresAt != nil {
-		wanted.ExpiresAt = block.ExpiresAt.Truncate(time.Millisecond)
-	}
-	kept, err := b.list.Add(ctx, wanted)
-	return kept.ID, err
-}
-
-func (b blocks) Remove(ctx context.Context, id string) error {
-	was, err := b.list.Delete(ctx, id)
-	if err == nil && !was {
-		return admin.ErrNotFound
-	}
-	return err
 }

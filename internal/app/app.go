@@ -28,7 +28,6 @@ import (
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
-	"llmgw/internal/dialect/anthropic"
 	"llmgw/internal/dialect/openai"
 	"llmgw/internal/estimate"
 	"llmgw/internal/ledger"
@@ -88,7 +87,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		return nil, err
 	}
 	for _, w := range c.Warnings {
-		a.log.Warn("configuration", "warning", w.Error())
+		a.log.Warn("configuration", "warning", w.String())
 	}
 	for _, make := range []func(context.Context, *config.Config) error{
 		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.listen,
@@ -162,18 +161,26 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	a.client = upstream.New(upstream.Config{Providers: compiled.providers, Limiter: a.limiter, Observer: a.metrics, Logger: a.log})
-	a.onClose(a.client.Close)
+	a.onClose(func(context.Context) error {
+		a.client.Close()
+		return nil
+	})
 	a.gateway = proxy.New(proxy.Parts{
 		Dialects: dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
 		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, StoreUp: a.limiter.Up,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
 	a.metrics.LimitLevels(a.limitLevels)
+	go func() { // a second of work that the first request need not wait for
+		if err := a.estimator.Warm("o200k_base"); err != nil {
+			a.log.Error("the vocabulary cannot be read", "error", err.Error())
+		}
+	}()
 	return a.restore(ctx)
 }
 
 // dialects are the APIs that the gateway speaks.
 func dialects() []dialect.Dialect {
-	return []dialect.Dialect{openai.New(), anthropic.New()}
+	return []dialect.Dialect{openai.New()}
 }
 
 // Run serves until ctx ends, then stops in order. It returns an error if a

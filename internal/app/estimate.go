@@ -72,7 +72,7 @@ func withModel(body []byte, model string) []byte {
 // rulesFor are those of the configured model that call asks for, else the
 // defaults.
 func rulesFor(models []config.Model, call *dialect.Call) estimate.Rules {
-	rules := estimate.Rules{Dialect: call.Dialect, Flavor: call.Dialect, DefaultMaxOutput: config.DefaultMaxOutput}
+	rules := estimate.Rules{Dialect: call.Dialect, Flavor: call.Dialect}
 	for _, m := range models {
 		if m.Name == call.Model || m.Name == "*" {
 			rules.Encoding, rules.DefaultMaxOutput, rules.MaxOutput = m.Encoding, m.DefaultMaxOutput, m.MaxOutput

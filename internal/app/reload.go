@@ -85,7 +85,7 @@ func (a *App) apply(old, c *config.Config) error {
 		return err
 	}
 	for _, w := range c.Warnings {
-		a.log.Warn("configuration", "warning", w.Error())
+		a.log.Warn("configuration", "warning", w.String())
 	}
 	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || old.Server.TLS != c.Server.TLS {
 		a.log.Warn("addresses and certificates change with a restart only")
@@ -93,7 +93,7 @@ func (a *App) apply(old, c *config.Config) error {
 	if !sameStore(old.Store, c.Store) {
 		a.log.Warn("the store changes with a restart only")
 	}
-	a.client.Replace(compiled.providers)
+	a.client.Reload(compiled.providers)
 	a.gateway.Replace(compiled.rules)
 	if old.Enforcement != c.Enforcement {
 		a.gateway.SetEnforcement(proxy.Enforcement(c.Enforcement))

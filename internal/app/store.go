@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/failover"
@@ -16,6 +17,7 @@ import (
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/shared"
+	"llmgw/internal/telemetry"
 )
 
 // sharedStore is what the gateways of one store have in common beside limits.
@@ -41,14 +43,14 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		}
 		timeout = c.Store.Redis.Timeout
 	} else {
-		a.backing = backing{limits: memstore.New(time.Now), shared: shared.NewMemory()}
+		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
 	}
 	a.keeper = concurrency.New(concurrency.Config{
 		Store: a.backing.limits, Instance: instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
-		Logger: a.log, Observer: a.metrics,
+		Logger: a.log, Observer: storeObserver{a.metrics},
 	})
 	a.limiter = failover.New(failover.Config{
-		Store: a.backing.limits, Keeper: a.keeper, NewLocal: func() budget.Store { return memstore.New(time.Now) },
+		Store: a.backing.limits, Keeper: a.keeper,
 		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: a.metrics,
 	})
 	a.keeper.Start(a.limiter)
@@ -56,6 +58,13 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
 }
+
+// storeObserver counts what the keeper of epochs does. A step of the store's
+// clock is logged by the keeper itself.
+type storeObserver struct{ *telemetry.Metrics }
+
+// ClockStep does nothing.
+func (storeObserver) ClockStep(time.Duration) {}
 
 // openRedis opens two clients of the same Redis: one for limits, whose calls
 // are short or given up, and one for what nobody waits for.
@@ -70,6 +79,7 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 	options := &redis.UniversalOptions{
 		Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, DB: r.DB,
 		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 4, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if r.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}

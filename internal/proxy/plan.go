@@ -71,6 +71,7 @@ type plan struct {
 	dialect  dialect.Dialect
 	model    *Model
 	targets  []upstream.Target // those of the model that speak the call's dialect
+	rules    estimate.Rules    // by which it was estimated
 	estimate estimate.Estimate
 	lines    []budget.Line
 	maxWait  time.Duration // X-LLMGW-Max-Wait; negative: not sent
@@ -116,9 +117,9 @@ func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialec
 		return nil, wrongDialect(call.Model, model)
 	}
 	began := time.Now()
-	estimateRules := model.Estimate
-	estimateRules.Team = who.team.Name
-	p.estimate, err = g.Estimator.Estimate(call, estimateRules)
+	p.rules = model.Estimate
+	p.rules.Team = who.team.Name
+	p.estimate, err = g.Estimator.Estimate(call, p.rules)
 	g.Metrics.EstimateSeconds(p.label(), time.Since(began))
 	if err != nil {
 		return nil, err

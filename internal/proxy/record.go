@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
@@ -173,6 +174,20 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 	g.Metrics.Tokens(team, model, rec.ending.usage)
 	if rec.ending.estimated {
 		g.Metrics.SettlementEstimated(team, model)
+	}
+}
+
+// learn lets the estimator compare what an answer used with what was estimated.
+func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
+	if r.Failure != nil || !(r.InputKnown || r.OutputKnown) || p.call.RequestsOnly {
+		return
+	}
+	g.Estimator.Observe(estimate.Observation{
+		Rules: p.rules, Estimate: p.estimate, Call: p.call, Used: r.Usage,
+		InputKnown: r.InputKnown, OutputKnown: r.OutputKnown, Complete: o == completed,
+	})
+	if r.InputKnown && p.estimate.Input > 0 {
+		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(p.estimate.Input))
 	}
 }
 

@@ -71,3 +71,13 @@ func writeRetry(h http.Header, e *fault.Error) {
 		h.Set("X-Should-Retry", "true")
 	}
 }
+
+// retryAfterMS is the retry-after-ms that a provider's Retry-After stands for,
+// or empty if it sent none in seconds, or sent its own.
+func retryAfterMS(h http.Header) string {
+	seconds, err := strconv.ParseInt(h.Get("Retry-After"), 10, 32)
+	if err != nil || seconds < 0 || h.Get("Retry-After-Ms") != "" {
+		return ""
+	}
+	return strconv.FormatInt(seconds*1000, 10)
+}

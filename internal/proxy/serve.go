@@ -186,7 +186,7 @@ func (p *plan) job(g *Gateway, requestID string) upstream.Job {
 		RequestID: requestID, Call: p.call, Dialect: p.dialect, Targets: p.targets,
 		Input: p.estimate.Input, Output: p.estimate.Output,
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: p.maxWait,
-		Counter: g.Estimator.Counter(p.model.Estimate),
+		Counter: g.Estimator.Counter(p.rules),
 	}
 	if p.model.CapOutput && !p.call.HasMaxOutput {
 		j.CapOutput = p.estimate.Output / max(1, p.call.Choices)

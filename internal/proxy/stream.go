@@ -56,6 +56,9 @@ func (a *relayed) writeHead() {
 		h["X-Request-Id"] = []string{id}
 	}
 	length := contentLength(a.resp.Header)
+	if ms := retryAfterMS(h); a.resp.Status >= 400 && ms != "" {
+		h.Set("Retry-After-Ms", ms)
+	}
 	a.flushes = a.isEvent || length < 0
 	if a.isEvent {
 		h.Del("Content-Length") // the meter may hide usage
@@ -201,6 +204,7 @@ func (a *relayed) finish(err error) {
 		e = wholeReserve(a.s.plan)
 	}
 	a.rec.answer = report
+	a.s.gateway.learn(a.s.plan, o, report)
 	a.s.settle(e)
 	if a.gone || o == clientGone {
 		panic(http.ErrAbortHandler)

@@ -1,0 +1,146 @@
+package blackbox
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"llmgw/internal/fakellm"
+)
+
+func TestH1CallsArePacedToTheProviderAndNeverRefusedByIt(t *testing.T) {
+	w := start(t, setup{
+		provider: "limits: {requests_per_minute: 600, tokens_per_minute: 600000, window: 1s}\nmax_wait: 10s",
+		fake:     fakellm.Options{RPM: 600, TPM: 600_000, Window: time.Second},
+	})
+	began := time.Now()
+	answers := w.together(30, ask("sim-in10-out10", `"max_tokens":100`))
+	if got := count(answers, 200); got != 30 {
+		t.Errorf("got %d of 30 answered", got)
+	}
+	if got := w.provider.Stats().Limited; got != 0 {
+		t.Errorf("the provider refused %d calls, want none", got)
+	}
+	if took := time.Since(began); took < 2500*time.Millisecond || took > 5*time.Second {
+		t.Errorf("30 calls at 10 a second took %v, want about 3 s", took)
+	}
+	w.settled()
+}
+
+func TestPacingHoldsOverAllInstances(t *testing.T) {
+	w := start(t, setup{
+		gateways: 2, redis: true,
+		provider: "limits: {requests_per_minute: 600, window: 1s}\nmax_wait: 10s",
+		fake:     fakellm.Options{RPM: 600, Window: time.Second},
+	})
+	answers := w.together(30, ask("sim-in10-out10"))
+	if got := count(answers, 200); got != 30 {
+		t.Errorf("got %d of 30 answered", got)
+	}
+	if got := w.provider.Stats().Limited; got != 0 {
+		t.Errorf("the provider refused %d calls, want none", got)
+	}
+	w.settled()
+}
+
+func TestACallThatCannotHaveItsTurnInTimeIsRefusedAtOnce(t *testing.T) {
+	w := start(t, setup{provider: "limits: {requests_per_minute: 60, window: 1s}\nmax_wait: 3s"})
+	began := time.Now()
+	answers := w.together(10, ask("sim-out1"))
+	ok, no := count(answers, 200), count(answers, 503)
+	if ok < 3 || ok > 4 || ok+no != 10 {
+		t.Errorf("got %d answered and %d refused, want those whose turn comes within 3 s and the rest", ok, no)
+	}
+	for _, a := range answers {
+		if a.Status == 503 && (a.Code() != "upstream_capacity" || a.Header.Get("Retry-After") == "") {
+			t.Errorf("got %q, Retry-After %q", a.Code(), a.Header.Get("Retry-After"))
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	w.settled()
+}
+
+func TestRequestsWaitForALimitThatLetsThem(t *testing.T) {
+	w := start(t, setup{limits: "{name: rps, unit: requests, amount: 10, per: second, burst: 1, on_exceed: wait, max_wait: 5s}"})
+	began := time.Now()
+	if got := count(w.together(10, ask("sim-out1")), 200); got != 10 {
+		t.Errorf("got %d of 10 answered", got)
+	}
+	if took := time.Since(began); took < 800*time.Millisecond {
+		t.Errorf("ten requests at ten a second took %v", took)
+	}
+	a := w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-Max-Wait", "0s")
+	b := w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-Max-Wait", "0s")
+	if a.Status != 429 && b.Status != 429 {
+		t.Errorf("got %d and %d, want a refusal for a client that does not wait", a.Status, b.Status)
+	}
+	w.settled()
+}
+
+func TestD16AStreamThatHasBegunIsNeverTriedAgain(t *testing.T) {
+	w := start(t, setup{provider: "retries: {attempts: 2}"})
+	if _, err := w.Try(secret, chat, ask("sim-out40-cut3", streamed)); err == nil {
+		t.Error("the stream ended cleanly")
+	}
+	if got := w.provider.Stats().Requests; got != 1 {
+		t.Errorf("the provider saw %d calls, want 1", got)
+	}
+	if a := w.Post(secret, chat, ask("sim-out4-fail503x1", streamed)); a.Status != 200 {
+		t.Errorf("before the first byte: got %d, want the answer of the second try", a.Status)
+	}
+	w.settled()
+}
+
+func TestI1MemoryDoesNotGrowWithWhoAsks(t *testing.T) {
+	w := start(t, setup{limits: "{name: per-user, scope: user, unit: tokens, amount: 1M, per: second}"})
+	const users = 3000
+	soak := func(round int) float64 {
+		for i := range users {
+			if a := w.Post(secret, chat, ask(fmt.Sprintf("sim-out1-tag%d", i%50)), "X-LLMGW-User", fmt.Sprintf("user-%d-%d", round, i)); a.Status != 200 {
+				t.Fatalf("got %d\n%s", a.Status, a.Body)
+			}
+		}
+		return w.Metrics().Sum("process_resident_memory_bytes")
+	}
+	soak(0)
+	second := soak(1)
+	last := soak(2)
+	if grown := last - second; grown > 16<<20 {
+		t.Errorf("another %d users cost %.1f MB, want no growth that goes on", users, grown/1e6)
+	}
+	if series := w.Metrics().Count("llmgw_requests_total"); series > 200 {
+		t.Errorf("got %d series of requests, want them bounded", series)
+	}
+	w.settled()
+}
+
+func TestJ3ABadConfigurationIsRefusedWholeAndTheOldOneStays(t *testing.T) {
+	s := setup{limits: monthly("tokens", "tokens", 1000)}
+	w := start(t, s)
+	if a := w.Post(secret, chat, ask("sim-in100-out100")); a.Status != 400 && a.Status != 200 {
+		t.Fatalf("got %d", a.Status)
+	}
+	w.Post(secret, chat, ask("sim-in100-out100", bound(400)))
+	spent := w.spent("tokens")
+	if spent == 0 {
+		t.Fatal("nothing was spent")
+	}
+	good := s.config(w)
+	w.WriteConfig(strings.Replace(good, "name: search", "nome: search", 1))
+	w.Eventually("refused", 10*time.Second, func() bool { return w.Metrics().Sum("llmgw_config_last_reload_successful") == 0 })
+	if a := w.Post(secret, chat, ask("sim-in1-out1", bound(20))); a.Status != 200 {
+		t.Errorf("under the old configuration: got %d, want 200", a.Status)
+	}
+	if a := w.Admin("POST", "/admin/v1/reload", ""); a.Status != 422 || !strings.Contains(a.Body, "nome") {
+		t.Errorf("reload: got %d, want 422 with the error\n%s", a.Status, a.Body)
+	}
+	w.WriteConfig(strings.Replace(good, "amount: 1000,", "amount: 3000,", 1))
+	w.Eventually("taken up", 10*time.Second, func() bool { return w.Limit("search", "tokens").Amount == 3000 })
+	if got := w.Limit("search", "tokens").Remaining; got != 3000-float64(spent+2) {
+		t.Errorf("got %v left after the reload, want the used amount kept: %d", got, 3000-(spent+2))
+	}
+	w.settled()
+}

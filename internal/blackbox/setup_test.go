@@ -1,0 +1,193 @@
+package blackbox
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"llmgw/internal/fakellm"
+	"llmgw/internal/gatewaytest"
+	"llmgw/internal/redistest"
+)
+
+const (
+	secret = "sk-llmgw-blackbox-search"
+	other  = "sk-llmgw-blackbox-other"
+	chat   = "/v1/chat/completions"
+)
+
+// setup says what a case runs on. The zero setup is one gateway with counters
+// in memory, one provider, and two teams without limits.
+type setup struct {
+	gateways int    // 0: one
+	redis    bool   // counters in a real Redis
+	limits   string // of team search: list items in flow style, one a line
+	keys     string // limits of its key
+	common   string // of the whole gateway
+	model    string // further keys of the model "*", one a line
+	server   string // further keys of server
+	provider string // further keys of the provider
+	store    string // further keys of store
+	redisKey string // further keys of store.redis
+	fake     fakellm.Options
+}
+
+// world is what a case runs on.
+type world struct {
+	*gatewaytest.Gateway // the first gateway
+	all                  []*gatewaytest.Gateway
+	provider             *gatewaytest.Provider
+	redis                *redistest.Server
+	t                    *testing.T
+}
+
+// start starts a case's world. After the test it checks that nothing is left
+// over, unless the test has ended the gateways itself.
+func start(t *testing.T, s setup) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{t: t, provider: gatewaytest.StartProvider(t, s.fake)}
+	if s.redis {
+		w.redis = redistest.Start(t)
+	}
+	for range max(1, s.gateways) {
+		w.all = append(w.all, gatewaytest.Start(t, s.config(w)))
+	}
+	w.Gateway = w.all[0]
+	return w
+}
+
+func (s setup) config(w *world) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "server:\n  listen: 127.0.0.1:0\n  admin_listen: 127.0.0.1:0\n%s", indent(2, s.server))
+	if w.redis != nil {
+		fmt.Fprintf(&b, "store:\n  kind: redis\n%s  redis:\n    addrs: [%q]\n%s", indent(2, s.store), w.redis.Addr, indent(4, s.redisKey))
+	} else {
+		fmt.Fprintf(&b, "store:\n  kind: memory\n%s", indent(2, s.store))
+	}
+	fmt.Fprintf(&b, "providers:\n  - name: sim\n    dialect: openai\n    base_url: %s/v1\n    api_keys: [sk-provider]\n%s", w.provider.URL, indent(4, s.provider))
+	fmt.Fprintf(&b, "  - name: sim-anthropic\n    dialect: anthropic\n    base_url: %s\n    api_keys: [sk-provider]\n", w.provider.URL)
+	fmt.Fprintf(&b, "models:\n  - name: \"*\"\n    targets: [{provider: sim}, {provider: sim-anthropic}]\n    prices: {input: 1, output: 4}\n%s", indent(4, s.model))
+	list(&b, "limits", 0, s.common)
+	b.WriteString("teams:\n  - name: search\n")
+	list(&b, "limits", 4, s.limits)
+	fmt.Fprintf(&b, "    keys:\n      - id: search-key\n        sha256: %s\n", gatewaytest.SHA256(secret))
+	list(&b, "limits", 8, s.keys)
+	fmt.Fprintf(&b, "  - name: other\n    keys: [{id: other-key, sha256: %s}]\n", gatewaytest.SHA256(other))
+	return b.String()
+}
+
+// list writes a list of items, one a line; nothing if there are none.
+func list(b *strings.Builder, name string, depth int, items string) {
+	if strings.TrimSpace(items) == "" {
+		return
+	}
+	pad := strings.Repeat(" ", depth)
+	fmt.Fprintf(b, "%s%s:\n", pad, name)
+	for _, item := range lines(items) {
+		fmt.Fprintf(b, "%s  - %s\n", pad, item)
+	}
+}
+
+func indent(depth int, text string) string {
+	var b strings.Builder
+	for _, l := range lines(text) {
+		fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", depth), l)
+	}
+	return b.String()
+}
+
+func lines(text string) []string {
+	var all []string
+	for _, l := range strings.Split(text, "\n") {
+		if l = strings.TrimSpace(l); l != "" {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// ask is a chat request for a scripted model. The prompt's words are counted by
+// the gateway; what the provider reports is the script's.
+func ask(model string, more ...string) string {
+	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}]%s}`, model, strings.Join(append([]string{""}, more...), ","))
+}
+
+// promptTokens is what the gateway counts for ask's prompt: 1 for its word, 4
+// around the message, 3 for the answer's start.
+const promptTokens = 8
+
+// bound is a maximum of output such that ask reserves total tokens.
+func bound(total int) string { return fmt.Sprintf(`"max_tokens":%d`, total-promptTokens) }
+
+// together sends n requests at once, in turn to all gateways, and returns the
+// answers.
+func (w *world) together(n int, body string) []gatewaytest.Answer {
+	w.t.Helper()
+	answers := make([]gatewaytest.Answer, n)
+	var ready, done sync.WaitGroup
+	gate := make(chan struct{})
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			<-gate
+			a, err := w.all[i%len(w.all)].Try(secret, chat, body)
+			if err != nil {
+				w.t.Errorf("request %d: %v", i, err)
+			}
+			answers[i] = a
+		})
+	}
+	ready.Wait()
+	close(gate)
+	done.Wait()
+	return answers
+}
+
+// count is how many answers have that status.
+func count(answers []gatewaytest.Answer, status int) int {
+	n := 0
+	for _, a := range answers {
+		if a.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+// settled waits until no reservation is open, and checks the books: every
+// reserved token is used or refunded, and the limits hold nothing.
+func (w *world) settled() {
+	w.t.Helper()
+	var reserved, used, refunded, overrun float64
+	for _, g := range w.all {
+		g.Eventually("no reservation open", 10*time.Second, func() bool { return g.Metrics().Sum("llmgw_reservations_open") == 0 })
+		m := g.Metrics()
+		reserved += m.Sum("llmgw_reserved_tokens_total")
+		refunded += m.Sum("llmgw_refunded_tokens_total")
+		overrun += m.Sum("llmgw_overrun_tokens_total")
+		used += m.Sum("llmgw_tokens_total", "kind", "input") + m.Sum("llmgw_tokens_total", "kind", "output")
+		if got := m.Sum("llmgw_inflight_requests"); got != 0 {
+			w.t.Errorf("got %v requests in flight, want none", got)
+		}
+	}
+	if reserved != used+refunded-overrun {
+		w.t.Errorf("reserved %v, but used %v + refunded %v − overrun %v", reserved, used, refunded, overrun)
+	}
+	for _, l := range w.Team("search").Limits {
+		if l.Unit == "concurrency" && l.Remaining != l.Amount {
+			w.t.Errorf("%s: got %v free slots, want all %v", l.Name, l.Remaining, l.Amount)
+		}
+		if l.Open != 0 {
+			w.t.Errorf("%s: got %v still open, want nothing", l.Name, l.Open)
+		}
+	}
+}
+
+// monthly is a limit that does not refill within a test.
+func monthly(name, unit string, amount int) string {
+	return fmt.Sprintf("{name: %s, unit: %s, amount: %d, per: month}", name, unit, amount)
+}

@@ -1,0 +1,128 @@
+package blackbox
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestTwoInstancesGrantExactlyWhatTheBudgetHolds(t *testing.T) {
+	w := start(t, setup{gateways: 2, redis: true, limits: monthly("tokens", "tokens", 50*100) + "\n{name: slots, unit: concurrency, amount: 500}"})
+	answers := w.together(200, ask("sim-in8-out30-wait700ms", bound(100)))
+	if ok, no := count(answers, 200), count(answers, 429); ok != 50 || no != 150 {
+		t.Errorf("got %d granted and %d refused, want 50 and 150", ok, no)
+	}
+	stats := w.provider.Stats()
+	if stats.Requests != 50 {
+		t.Errorf("the provider saw %d calls, want 50", stats.Requests)
+	}
+	used := int(stats.InputTokens + stats.OutputTokens)
+	w.Eventually("settled to the token", 5*time.Second, func() bool { return int(w.Limit("search", "tokens").Remaining) == 5000-used })
+	w.settled()
+}
+
+func TestF1AFrozenRedisHoldsNobodyUp(t *testing.T) {
+	w := start(t, setup{redis: true, limits: "{name: tpm, unit: tokens, amount: 1M, per: minute}\n{name: slots, unit: concurrency, amount: 500}"})
+	before := w.Metrics().Sum("go_goroutines")
+	const work = 100 * time.Millisecond
+	var mu sync.Mutex
+	var took []time.Duration
+	load := func(n int) {
+		var done sync.WaitGroup
+		for range 8 {
+			done.Go(func() {
+				for range n {
+					began := time.Now()
+					a, err := w.Try(secret, chat, ask("sim-in5-out5-wait100ms"))
+					if err != nil || a.Status != 200 {
+						t.Errorf("got %d, %v, want 200 by this instance's share\n%s", a.Status, err, a.Body)
+						return
+					}
+					mu.Lock()
+					took = append(took, time.Since(began))
+					mu.Unlock()
+				}
+			})
+		}
+		done.Wait()
+	}
+	load(5)
+	took = nil
+	w.redis.Pause()
+	load(30)
+	slices.Sort(took)
+	if worst := took[len(took)-1]; worst > work+50*time.Millisecond {
+		t.Errorf("a request took %v, want its own 100 ms and 50 more at most (median %v)", worst, took[len(took)/2])
+	}
+	if got := w.Metrics().Sum("go_goroutines"); got > before+60 {
+		t.Errorf("goroutines grew from %v to %v", before, got)
+	}
+	w.redis.Resume()
+	w.Eventually("the store is back", 10*time.Second, func() bool { return w.Metrics().Sum("llmgw_store_up") == 1 })
+	w.settled()
+	m := w.Metrics()
+	used := m.Sum("llmgw_tokens_total", "kind", "input") + m.Sum("llmgw_tokens_total", "kind", "output")
+	if want := float64(8 * 35 * 10); used != want {
+		t.Errorf("got %v tokens used, want %v", used, want)
+	}
+	for _, line := range []string{"store"} {
+		if got := strings.Count(w.Log(), `"level":"WARN"`); got > 10 {
+			t.Errorf("the log has %d warnings of one outage (%s), want one for each transition\n%s", got, line, w.Log())
+		}
+	}
+}
+
+func TestF2EachLimitSaysWhatHappensWithoutTheStore(t *testing.T) {
+	for _, s := range []struct {
+		policy   string
+		statuses map[int]int
+	}{
+		{"closed", map[int]int{503: 12}},
+		{"open", map[int]int{200: 12}},
+		{"local", map[int]int{200: 5, 429: 7}},
+	} {
+		t.Run(s.policy, func(t *testing.T) {
+			w := start(t, setup{redis: true, gateways: 2, limits: "{name: rph, unit: requests, amount: 10, per: hour, when_store_down: " + s.policy + "}"})
+			w.all = w.all[:1]
+			w.redis.Kill()
+			w.Eventually("noticed", 10*time.Second, func() bool { return w.Metrics().Sum("llmgw_store_up") == 0 })
+			got := map[int]int{}
+			for range 12 {
+				a := w.Post(secret, chat, ask("sim-out1"))
+				got[a.Status]++
+				if a.Header.Get("X-LLMGW-Degraded") != "true" {
+					t.Errorf("the answer does not say that it is degraded")
+				}
+				if a.Status == 503 && (a.Code() != "limiter_unavailable" || a.Header.Get("Retry-After") == "") {
+					t.Errorf("got %q, Retry-After %q", a.Code(), a.Header.Get("Retry-After"))
+				}
+			}
+			for status, n := range s.statuses {
+				if got[status] != n {
+					t.Errorf("got %v, want %v", got, s.statuses)
+					break
+				}
+			}
+		})
+	}
+}
+
+func TestF9ASettlementThatFindsNoStoreIsMadeLater(t *testing.T) {
+	w := start(t, setup{redis: true, limits: tokensLimit() + "\n{name: slots, unit: concurrency, amount: 20}", store: "reclaim_after: 30s"})
+	var done sync.WaitGroup
+	for range 20 {
+		done.Go(func() {
+			if a, err := w.Try(secret, chat, ask("sim-in10-out20-wait500ms")); err != nil || a.Status != 200 {
+				t.Errorf("got %d, %v", a.Status, err)
+			}
+		})
+	}
+	w.Eventually("all are reserved", 5*time.Second, func() bool { return w.provider.Stats().InFlight == 20 })
+	w.redis.Pause()
+	done.Wait()
+	w.redis.Resume()
+	w.Eventually("all is settled", 10*time.Second, func() bool { return w.Limit("search", "tokens").Remaining == 100_000-20*30 })
+	w.settled()
+}
