@@ -319,6 +319,7 @@ func (c *Counter) State(out Outcome, wait, now int64) LineState {
 		Open:      c.Open,
 		Wait:      time.Duration(wait) * time.Millisecond,
 		Reset:     time.Duration(c.Reset(now)) * time.Millisecond,
+		Rebased:   c.Rebased,
 	}
 }
 

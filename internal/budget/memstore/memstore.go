@@ -11,6 +11,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,12 +103,13 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	return states, time.UnixMilli(now), nil
 }
 
-// peek is the counter as it stands, without making one.
+// peek is the counter as it stands now, without making or moving one.
 func (s *Store) peek(r *rules, line budget.Line, now int64) budget.LineState {
 	var c budget.Counter
 	if known := s.counters[key{r.prefix, budget.KeyValue(line.Value)}]; known != nil {
-		known.Advance(r.Rules, r.bounds, now)
 		c = known.Counter
+		c.Log = slices.Clone(c.Log)
+		c.Advance(r.Rules, r.bounds, now)
 	} else {
 		c = budget.New(r.Rules, r.bounds, now)
 	}

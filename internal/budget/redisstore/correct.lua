@@ -1,0 +1,21 @@
+-- correct.lua: lowers or pauses counters.
+--
+-- KEYS[1]          the base of all keys
+-- KEYS[2 ..]       the counters
+-- ARGV[1]          the time in ms, or 0 for Redis's own
+-- ARGV[2]          RULES of each counter
+-- ARGV[3]          for each: the most that may be left (-1: as it is), a pause in ms
+-- returns          the time
+--
+-- The same in Go: budget/counter.go, Correct.
+
+local now, rules = clock(ARGV[1]), ARGV[2]
+local stored, opened = call('MGET', unpack(KEYS, 2)), {}
+for i = 2, #KEYS do
+  local c = opened[KEYS[i]] or open_counter(KEYS[i], stored[i - 1], rules_at(rules, i - 1), now)
+  opened[KEYS[i]] = c
+  local at_most, pause = unpack_struct('<dd', ARGV[3], (i - 2) * 16 + 1)
+  correct(c, at_most, pause, now)
+end
+for _, c in pairs(opened) do save(c, now) end
+return pack('<d', now)

@@ -1,0 +1,81 @@
+-- ending.lua: how reservations end, prepended to settle.lua and reclaim.lua.
+-- The same rules are in memstore/settle.go.
+
+local counters = {} -- by key without the base; false: missing, which is full
+local gone = {}     -- by epoch: ids that are open no more
+
+-- fetch reads the counters that the records need, in one call.
+local function fetch(base, records, now)
+  local keys, names = {}, {}
+  for _, rec in pairs(records) do
+    for i = 1, #rec do
+      local name = rec[i].key
+      if counters[name] == nil then
+        counters[name] = false
+        keys[#keys + 1] = base .. ':c:' .. name
+        names[#names + 1] = name
+      end
+    end
+  end
+  for first = 1, #keys, 1000 do
+    local stored = call('MGET', unpack(keys, first, min(first + 999, #keys)))
+    for i, s in ipairs(stored) do
+      if s then counters[names[first + i - 1]] = open_counter(keys[first + i - 1], s, nil, now) end
+    end
+  end
+end
+
+-- crash_charge is what a part costs if its gateway died.
+local function crash_charge(rec, p)
+  if rec.crash == 1 then return max(p.taken, p.noted) end
+  if rec.crash == 2 then return 0 end
+  return p.noted
+end
+
+-- finish settles every part of an open record with used(rec, part) and puts
+-- status on it. It returns what was not charged.
+local function finish(rec, status, used, now)
+  local unbooked = 0
+  for i = 1, #rec do
+    local p = rec[i]
+    if p.taken >= 0 then
+      local n, c = used(rec, p), counters[p.key]
+      if c then unbooked = unbooked + settle(c, p, n, now) end
+      p.noted = n
+    end
+  end
+  rec.status, rec.changed = status, true
+  local ids = gone[rec.epoch] or {}
+  ids[#ids + 1] = rec.id
+  gone[rec.epoch] = ids
+  return unbooked
+end
+
+-- write stores what finish and the like changed; nothing in it can fail.
+local function write(base, records, now)
+  for _, c in pairs(counters) do
+    if c then save(c, now) end
+  end
+  for key, rec in pairs(records) do
+    if rec.changed then
+      local keep = SETTLED_FOR
+      if rec.status == RECLAIMED then
+        keep = RECLAIMED_FOR
+      elseif rec.status == OPEN then
+        keep = max(0, rec.deadline - now) + RECORD_KEEP
+      elseif (rec.not_after or 0) > 0 then
+        keep = min(keep, rec.not_after - now)
+      end
+      if keep < 0 then
+        call('DEL', key)
+      else
+        call('SET', key, encode_record(rec), 'PX', int(keep + 1))
+      end
+    end
+  end
+  for epoch, ids in pairs(gone) do
+    for first = 1, #ids, 1000 do
+      call('ZREM', base .. ':open:' .. epoch, unpack(ids, first, min(first + 999, #ids)))
+    end
+  end
+end

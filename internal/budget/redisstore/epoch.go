@@ -1,0 +1,224 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// reclaimBatch is how many records one script call ends: some milliseconds.
+const reclaimBatch = 100
+
+type registration struct {
+	epoch budget.Epoch
+	base  string
+}
+
+// register makes Redis know the epoch, and on a cluster what it uses, before
+// its first record: what is not known cannot be reclaimed.
+func (s *Store) register(ctx context.Context, e budget.Epoch, base string) error {
+	r := registration{e, base}
+	if _, ok := s.known.Load(r); ok {
+		return nil
+	}
+	s.known.Store(r, true)
+	if _, err := s.Heartbeat(ctx, e); err != nil {
+		s.known.Delete(r)
+		return err
+	}
+	return nil
+}
+
+// Heartbeat implements budget.Store. It also checks, once, that Redis evicts
+// nothing.
+func (s *Store) Heartbeat(ctx context.Context, e budget.Epoch) (budget.Beat, error) {
+	if err := s.check(ctx); err != nil {
+		return budget.Beat{}, fmt.Errorf("heartbeat of %s: %w", e, err)
+	}
+	args := []any{s.given(), string(e)}
+	if s.cluster {
+		s.known.Range(func(k, _ any) bool {
+			if r := k.(registration); r.epoch == e {
+				args = append(args, r.base)
+			}
+			return true
+		})
+	}
+	answer, err := s.run(ctx, &s.scripts.beat, []any{s.registry()}, args).Int64Slice()
+	if err != nil || len(answer) != 3 {
+		return budget.Beat{}, fmt.Errorf("heartbeat of %s: %w", e, orAnswer(err))
+	}
+	s.sync(answer[2])
+	return budget.Beat{Fenced: answer[0] == 1, Live: int(answer[1]), At: time.UnixMilli(answer[2])}, nil
+}
+
+func orAnswer(err error) error {
+	if err == nil {
+		return errAnswer
+	}
+	return err
+}
+
+// bases are where an epoch may have reservations.
+func (s *Store) bases(ctx context.Context, e budget.Epoch) ([]string, error) {
+	if !s.cluster {
+		return []string{s.prefix}, nil
+	}
+	bases, err := s.client.SMembers(ctx, s.registry()+":tags:"+string(e)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list the tags of %s: %w", e, err)
+	}
+	return bases, nil
+}
+
+// Reclaim implements budget.Store. It fences first, in the registry and then
+// wherever the epoch has records, and ends records in small batches. It also
+// ends records that outlived their lifetime; on a cluster a part of them a call.
+func (s *Store) Reclaim(ctx context.Context, silence time.Duration, limit int) (budget.Reclaimed, error) {
+	done := budget.Reclaimed{}
+	epochs, dying, live, err := s.fence(ctx, silence.Milliseconds(), "")
+	if err != nil {
+		return done, fmt.Errorf("reclaim: %w", err)
+	}
+	done.Epochs = epochs
+	for _, e := range dying {
+		n, more, err := s.bury(ctx, budget.Epoch(e), limit-done.Records)
+		done.Records += n
+		if err != nil {
+			return done, fmt.Errorf("reclaim %s: %w", e, err)
+		}
+		if more {
+			done.More = true
+			return done, nil
+		}
+	}
+	if len(live) == 0 {
+		return done, nil
+	}
+	bases, err := s.bases(ctx, budget.Epoch(live[0]))
+	if err != nil {
+		return done, fmt.Errorf("reclaim: %w", err)
+	}
+	if s.cluster && len(bases) > 1 {
+		n := int(s.turn.Add(1)) % len(bases)
+		bases = bases[n : n+1]
+	}
+	for _, base := range bases {
+		n, more, err := s.endRecords(ctx, base, "late", live, limit-done.Records)
+		done.Records += n
+		done.More = done.More || more
+		if err != nil {
+			return done, fmt.Errorf("reclaim: %w", err)
+		}
+	}
+	return done, nil
+}
+
+// fence fences silent epochs, or e. It returns how many, those whose records
+// are still to be ended, and those alive.
+func (s *Store) fence(ctx context.Context, silenceMS int64, e budget.Epoch) (fenced int, dying, live []string, err error) {
+	answer, err := s.run(ctx, &s.scripts.fence, []any{s.registry()}, []any{s.given(), silenceMS, string(e)}).Slice()
+	if err != nil || len(answer) != 3 {
+		return 0, nil, nil, orAnswer(err)
+	}
+	n, ok := answer[0].(int64)
+	if !ok {
+		return 0, nil, nil, errAnswer
+	}
+	return int(n), words(answer[1]), words(answer[2]), nil
+}
+
+func words(list any) []string {
+	var all []string
+	items, _ := list.([]any) // anything else is no word
+	for _, item := range items {
+		if word, ok := item.(string); ok {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// bury ends up to limit records of a fenced epoch, and takes the epoch off the
+// list of the dying when none is left.
+func (s *Store) bury(ctx context.Context, e budget.Epoch, limit int) (ended int, more bool, err error) {
+	bases, err := s.bases(ctx, e)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, base := range bases {
+		n, more, err := s.endRecords(ctx, base, "dead", []string{string(e)}, limit-ended)
+		ended += n
+		if err != nil || more {
+			return ended, more, err
+		}
+	}
+	if err := s.client.ZRem(ctx, s.registry()+":dying", string(e)).Err(); err != nil {
+		return ended, false, err
+	}
+	return ended, false, nil
+}
+
+// endRecords calls reclaim.lua until limit records are ended or none is left.
+func (s *Store) endRecords(ctx context.Context, base, which string, epochs []string, limit int) (ended int, more bool, err error) {
+	for {
+		args := []any{s.given(), min(reclaimBatch, max(0, limit-ended)), which}
+		for _, e := range epochs {
+			args = append(args, e)
+		}
+		answer, err := s.run(ctx, &s.scripts.reclaim, []any{base}, args).Int64Slice()
+		if err != nil || len(answer) != 2 {
+			return ended, false, orAnswer(err)
+		}
+		ended += int(answer[0])
+		if answer[1] == 0 {
+			return ended, false, nil
+		}
+		if ended >= limit {
+			return ended, true, nil
+		}
+	}
+}
+
+// Retire implements budget.Store.
+func (s *Store) Retire(ctx context.Context, e budget.Epoch) error {
+	if _, _, _, err := s.fence(ctx, -1, e); err != nil {
+		return fmt.Errorf("retire %s: %w", e, err)
+	}
+	if _, _, err := s.bury(ctx, e, 1<<30); err != nil {
+		return fmt.Errorf("retire %s: %w", e, err)
+	}
+	return nil
+}
+
+// OpenIDs implements budget.Store.
+func (s *Store) OpenIDs(ctx context.Context, e budget.Epoch) (map[string]time.Duration, error) {
+	bases, err := s.bases(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[string]time.Duration)
+	for _, base := range bases {
+		for cursor := "0"; ; {
+			answer, err := s.run(ctx, &s.scripts.list, []any{base}, []any{s.given(), string(e), cursor}).StringSlice()
+			if err != nil || len(answer)%2 != 1 {
+				return nil, fmt.Errorf("list reservations of %s: %w", e, orAnswer(err))
+			}
+			for i := 1; i < len(answer); i += 2 {
+				age, err := strconv.ParseInt(strings.TrimSpace(answer[i+1]), 10, 64)
+				if err != nil {
+					return nil, fmt.Errorf("list reservations of %s: %w", e, err)
+				}
+				ids[answer[i]] = max(ids[answer[i]], time.Duration(age)*time.Millisecond)
+			}
+			if cursor = answer[0]; cursor == "0" {
+				break
+			}
+		}
+	}
+	return ids, nil
+}

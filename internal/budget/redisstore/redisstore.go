@@ -1,0 +1,209 @@
+// Package redisstore keeps counters and reservations in Redis, for gateways
+// that share them: one server, Sentinel, or a Cluster. Every decision is made
+// by a script inside Redis, by Redis's clock, in one step.
+//
+// It does not decide what happens while Redis is away; failover does.
+//
+// redisstore.go opens the store, rules.go turns limits into what the scripts
+// read, script.go runs them, lane.go lets calls that wait travel together;
+// reserve.go, settle.go, read.go and epoch.go are the operations, each with its
+// .lua files. wire.go is the encoding between the two.
+//
+// Keys, under prefix (on a cluster prefix:{tag}, tag being the limit's):
+//
+//	:c:…          a counter, by budget.CounterKey
+//	:r:…          a reservation's record, by its id
+//	:open:…       an epoch's open reservations, by deadline
+//	:fenced       epochs that may reserve no more, by the time of their fence
+//	:beats        epochs alive, by their last heartbeat
+//	:dying        fenced epochs whose records are still to be ended
+//	:tags:…       on a cluster: the tags that an epoch has used
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"llmgw/internal/budget"
+)
+
+// Options say how Redis is reached.
+type Options struct {
+	// Addrs are host:port: one of a single server, several of a Cluster, or,
+	// with MasterName, the sentinels.
+	Addrs      []string
+	MasterName string
+	Username   string
+	Password   string
+	DB         int
+	TLS        bool // at least 1.2, verified by the system's roots
+	// Prefix of every key. "" is llmgw.
+	Prefix string
+	// Timeout of one call that a request waits for. 0 is 20 ms.
+	Timeout time.Duration
+	// Logger is told what an operator should know. nil discards it.
+	Logger *slog.Logger
+}
+
+const (
+	defaultTimeout = 20 * time.Millisecond
+	// slowTimeout bounds calls that no request waits for, and dialling.
+	slowTimeout = time.Second
+)
+
+// Store is a budget.Store in Redis. Make it with Open.
+type Store struct {
+	client  redis.UniversalClient
+	cluster bool
+	prefix  string
+	timeout time.Duration
+	log     *slog.Logger
+	scripts scripts
+	rules   rulesCache
+	lanes   sync.Map // by base: *lane
+	calls   sync.WaitGroup
+	closed  atomic.Bool
+
+	known   sync.Map // epochs (on a cluster epoch and tag) that Redis has heard of
+	checked atomic.Bool
+	skew    atomic.Int64 // Redis's clock minus ours, ms
+	turn    atomic.Int64 // of the tags that Reclaim looks at for late records
+	clock   atomic.Int64 // what tests set Redis's clock to, ms; 0: its own
+}
+
+var (
+	_ budget.Store    = (*Store)(nil)
+	_ budget.Enqueuer = (*Store)(nil)
+)
+
+// Open makes a store. It fails if Redis can be reached and would evict keys
+// (S26); a Redis that cannot be reached yet is asked again before its first use.
+func Open(o Options) (*Store, error) {
+	if len(o.Addrs) == 0 {
+		return nil, errors.New("redis: no address")
+	}
+	if o.Prefix == "" {
+		o.Prefix = "llmgw"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	client := redis.NewUniversalClient(clientOptions(o))
+	_, cluster := client.(*redis.ClusterClient)
+	s := &Store{
+		client: client, cluster: cluster, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger, scripts: newScripts(),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), slowTimeout)
+	defer cancel()
+	if err := s.check(ctx); errors.Is(err, errEvicts) {
+		client.Close() //nolint:errcheck // the other error is the one to know
+		return nil, err
+	}
+	return s, nil
+}
+
+func clientOptions(o Options) *redis.UniversalOptions {
+	u := &redis.UniversalOptions{
+		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB,
+		Username: o.Username, Password: o.Password,
+		// A call is made once: what did not come back in time counts as refused.
+		MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: slowTimeout, ReadTimeout: slowTimeout, WriteTimeout: slowTimeout, PoolTimeout: slowTimeout,
+		ContextTimeoutEnabled: true,
+		DisableIdentity:       true,
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		},
+	}
+	if o.TLS {
+		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return u
+}
+
+// errEvicts is why a Redis that evicts keys is not used.
+var errEvicts = errors.New("redis evicts keys")
+
+// check asks once whether Redis would evict counters: an evicted bucket is a
+// free refill.
+func (s *Store) check(ctx context.Context) error {
+	if s.checked.Load() {
+		return nil
+	}
+	look := func(ctx context.Context, c redis.Cmdable) error {
+		info, err := c.Info(ctx, "memory").Result()
+		if err != nil {
+			if strings.HasPrefix(err.Error(), "NOPERM") {
+				s.log.Warn("Redis does not let us read its maxmemory-policy: it must be noeviction", "error", err)
+				return nil
+			}
+			return fmt.Errorf("read Redis's memory policy: %w", err)
+		}
+		_, policy, _ := strings.Cut(info, "maxmemory_policy:")
+		policy, _, _ = strings.Cut(policy, "\r\n")
+		if strings.HasPrefix(policy, "allkeys-") || strings.HasPrefix(policy, "volatile-") {
+			return fmt.Errorf("%w: maxmemory-policy is %s, which drops counters and so refills spent budgets: set it to noeviction", errEvicts, policy)
+		}
+		return nil
+	}
+	var err error
+	if cc, ok := s.client.(*redis.ClusterClient); ok {
+		err = cc.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return look(ctx, c) })
+	} else {
+		err = look(ctx, s.client)
+	}
+	if err == nil {
+		s.checked.Store(true)
+	}
+	return err
+}
+
+// Close ends the connections after the calls under way. The counters stay.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.calls.Wait()
+	if err := s.client.Close(); err != nil {
+		return fmt.Errorf("close redis: %w", err)
+	}
+	return nil
+}
+
+// base is where the keys of a tag begin.
+func (s *Store) base(tag string) string {
+	if !s.cluster {
+		return s.prefix
+	}
+	return s.prefix + ":{" + escapeTag.Replace(tag) + "}"
+}
+
+// registryTag holds the registry of gateways on a cluster.
+const registryTag = "~gateways"
+
+func (s *Store) registry() string { return s.base(registryTag) }
+
+// escapeTag keeps a tag from ending its braces, and from being empty.
+var escapeTag = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+// sync notes what Redis's clock said.
+func (s *Store) sync(nowMS int64) { s.skew.Store(nowMS - time.Now().UnixMilli()) }
+
+// nowMS is Redis's time as far as known.
+func (s *Store) nowMS() int64 {
+	if t := s.clock.Load(); t > 0 {
+		return t
+	}
+	return time.Now().UnixMilli() + s.skew.Load()
+}

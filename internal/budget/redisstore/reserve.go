@@ -1,0 +1,211 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// part is what a request asks of one counter.
+type part struct {
+	rules    *rules
+	key      string
+	amount   int64
+	line     int // within its group; a candidate's is its limit's
+	enforced byte
+}
+
+// group is the part of a request that one script decides: on a single server
+// all of it, on a cluster the lines that share a tag.
+type group struct {
+	base  string
+	parts []part
+	lines []int // the request's, by the group's
+}
+
+// Reserve implements budget.Store. It returns when ctx ends, though the call
+// may go on: what it grants then is cancelled, and so is what an error leaves
+// uncertain. On a cluster, lines of several tags are asked for in a fixed order.
+func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, error) {
+	if !r.Valid() {
+		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, budget.ErrAmount)
+	}
+	if r.ID == "" || len(r.ID) > maxText || len(r.Epoch) > maxText || len(r.Lines) > 100 {
+		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, errText)
+	}
+	groups := s.split(&r)
+	states := make([]budget.LineState, len(r.Lines))
+	v := budget.Verdict{Lines: states}
+	head := requestHead(&r)
+	for i := range groups {
+		g := &groups[i]
+		if err := s.register(ctx, r.Epoch, g.base); err != nil {
+			s.cancel(&r, groups[:i])
+			return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
+		}
+		w := &reserving{
+			id: r.ID, epoch: r.Epoch, force: r.Force, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
+			head: append(head[:len(head):len(head)], byte(len(g.lines)), byte(len(g.parts))),
+		}
+		err := s.lane(g.base).reserve(ctx, w)
+		if err == nil {
+			err = w.answer()
+		}
+		if err != nil {
+			s.cancel(&r, groups[:i])
+			return budget.Verdict{}, err
+		}
+		w.fill(states, g.lines)
+		v.At = time.UnixMilli(w.at)
+		v.Repeated = v.Repeated || w.status == repeated
+		if w.status == decided && !w.granted() {
+			if err := s.refuse(ctx, &r, groups, i, states); err != nil {
+				return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
+			}
+			v.Repeated = false
+			v.Outcome, v.Binding, v.Wait = budget.Decide(&r, states)
+			return v, nil
+		}
+	}
+	v.Outcome, v.Binding = budget.Granted, -1
+	return v, nil
+}
+
+// answer is the error that a decision stands for, nil if it is one.
+func (w *reserving) answer() error {
+	var err error
+	switch w.status {
+	case decided, repeated:
+		return nil
+	case conflict:
+		err = budget.ErrConflict
+	case tooLate:
+		err = budget.ErrTooLate
+	case fenced:
+		err = budget.ErrFenced
+	default:
+		err = errAnswer
+	}
+	return fmt.Errorf("reserve %s: %w", w.id, err)
+}
+
+// fill puts w's states where the request has its lines.
+func (w *reserving) fill(states []budget.LineState, lines []int) {
+	for i := range w.parts {
+		line := lines[w.parts[i].line]
+		if i >= w.lines {
+			states[line].Candidate = w.states[i].Outcome
+			continue
+		}
+		states[line] = w.states[i]
+	}
+}
+
+// split groups r's lines by where their counters are, in the order of the bases.
+func (s *Store) split(r *budget.Request) []group {
+	groups := make([]group, 0, 1)
+	find := func(base string) *group {
+		for i := range groups {
+			if groups[i].base == base {
+				return &groups[i]
+			}
+		}
+		groups = append(groups, group{base: base})
+		g := &groups[len(groups)-1]
+		if !s.cluster {
+			g.parts, g.lines = make([]part, 0, len(r.Lines)), make([]int, 0, len(r.Lines))
+		}
+		return g
+	}
+	watched := false
+	for i := range r.Lines {
+		l := &r.Lines[i]
+		rules := s.rulesOf(l.Limit)
+		g := find(rules.base)
+		enforced := byte(0)
+		if l.Enforced(r) {
+			enforced = 1
+		}
+		g.parts = append(g.parts, part{rules, rules.key(l.Value), l.Amount, len(g.lines), enforced})
+		g.lines = append(g.lines, i)
+		watched = watched || rules.candidate != nil
+	}
+	for i := range groups {
+		if !watched {
+			break
+		}
+		g := &groups[i]
+		for j, line := range g.lines {
+			if c := g.parts[j].rules.candidate; c != nil {
+				g.parts = append(g.parts, part{c, c.key(r.Lines[line].Value), r.Lines[line].Amount, j, 0})
+			}
+		}
+	}
+	if len(groups) == 0 {
+		find(s.registry())
+	}
+	sort.Slice(groups, func(i, j int) bool { return groups[i].base < groups[j].base })
+	return groups
+}
+
+// requestHead is a request's not_after, lifetime, crash charge and force.
+func requestHead(r *budget.Request) []byte {
+	notAfter, lifetime := int64(0), r.Lifetime
+	if !r.NotAfter.IsZero() {
+		notAfter = r.NotAfter.UnixMilli()
+	}
+	if lifetime <= 0 {
+		lifetime = budget.DefaultLifetime
+	}
+	crash, force := byte(0), byte(0)
+	switch r.CrashCharge {
+	case budget.ChargeFull:
+		crash = 1
+	case budget.ChargeNone:
+		crash = 2
+	}
+	if r.Force {
+		force = 1
+	}
+	b := make([]byte, 0, 24)
+	b = appendInt(appendInt(b, notAfter), budget.CeilMS(lifetime))
+	return append(b, crash, force)
+}
+
+// refuse undoes what the groups before the refusing one took, and asks those
+// after it how they stand, so that the longest wait is known.
+func (s *Store) refuse(ctx context.Context, r *budget.Request, groups []group, refused int, states []budget.LineState) error {
+	s.cancel(r, groups[:refused])
+	for _, g := range groups[:refused] {
+		for _, line := range g.lines {
+			if st := &states[line]; st.Outcome == budget.Granted {
+				st.Remaining = min(st.Capacity, st.Remaining+r.Lines[line].Amount)
+				st.Open = max(0, st.Open-r.Lines[line].Amount)
+			}
+		}
+	}
+	for _, g := range groups[refused+1:] {
+		lines := make([]budget.Line, len(g.lines))
+		for i, line := range g.lines {
+			lines[i] = r.Lines[line]
+		}
+		rest, _, err := s.Read(ctx, lines)
+		if err != nil {
+			return err
+		}
+		for i, line := range g.lines {
+			states[line] = rest[i]
+		}
+	}
+	return nil
+}
+
+// cancel ends what the groups took, in the background.
+func (s *Store) cancel(r *budget.Request, groups []group) {
+	for _, g := range groups {
+		s.lane(g.base).settle(&settling{id: r.ID, body: usedBody(make([]int64, len(g.lines)))})
+	}
+}

@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// rules are a limit as the scripts read it.
+type rules struct {
+	limit     *budget.Limit
+	rules     budget.Rules
+	base      string // of the keys
+	prefix    string // of its counters' whole keys
+	candidate *rules
+	packed    atomic.Pointer[packed]
+	used      atomic.Int64 // ms, to the minute
+}
+
+// packed are RULES in a script's bytes, right from one moment until another.
+type packed struct {
+	bytes       []byte
+	from, until int64
+}
+
+// rulesCache keeps the rules of limits in use. A reload makes new limits, so
+// those not used for an hour are dropped from time to time.
+type rulesCache struct {
+	byLimit sync.Map // *budget.Limit → *rules
+	mu      sync.Mutex
+	size    int
+	prune   int
+}
+
+func (s *Store) rulesOf(l *budget.Limit) *rules {
+	now := s.nowMS()
+	if known, ok := s.rules.byLimit.Load(l); ok {
+		r := known.(*rules)
+		if now-r.used.Load() > time.Minute.Milliseconds() {
+			r.used.Store(now)
+		}
+		return r
+	}
+	r := s.newRules(l)
+	if c := budget.CandidateOf(l); c != nil {
+		r.candidate = s.newRules(c)
+	}
+	r.used.Store(now)
+	return s.rules.add(l, r, now)
+}
+
+func (s *Store) newRules(l *budget.Limit) *rules {
+	base := s.base(tagOf(l))
+	return &rules{limit: l, rules: budget.RulesOf(l), base: base, prefix: base + ":c:" + budget.KeyPrefix(l)}
+}
+
+func tagOf(l *budget.Limit) string {
+	if l.Tag != "" {
+		return l.Tag
+	}
+	return l.Place
+}
+
+func (c *rulesCache) add(l *budget.Limit, r *rules, now int64) *rules {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.size >= max(c.prune, 1024) {
+		c.byLimit.Range(func(k, v any) bool {
+			if now-v.(*rules).used.Load() > time.Hour.Milliseconds() {
+				c.byLimit.Delete(k)
+				c.size--
+			}
+			return true
+		})
+		c.prune = 2 * c.size
+	}
+	known, loaded := c.byLimit.LoadOrStore(l, r)
+	if !loaded {
+		c.size++
+	}
+	return known.(*rules)
+}
+
+// key is the counter's whole key.
+func (r *rules) key(value string) string { return r.prefix + budget.KeyValue(value) }
+
+// bytes are the rules as RULES, with the calendar period that now is in.
+func (r *rules) bytes(now int64) []byte {
+	if p := r.packed.Load(); p != nil && now >= p.from && now < p.until {
+		return p.bytes
+	}
+	p := &packed{from: 0, until: 1 << 62}
+	x, y, z := r.rules.Num, r.rules.Den, r.rules.Bank
+	if r.rules.Window > 0 {
+		x = r.rules.Window
+	}
+	if b := budget.BoundsOf(r.limit, now); b != (budget.Bounds{}) {
+		x, y, z = b.Start, b.End, b.Next
+		p.from, p.until = b.Start, b.End
+	}
+	empty := byte(0)
+	if r.rules.Empty {
+		empty = 1
+	}
+	p.bytes = append(p.bytes, r.rules.Kind(), empty)
+	for _, n := range []int64{r.rules.Version, r.rules.Capacity, r.rules.Debt, x, y, z} {
+		p.bytes = appendInt(p.bytes, n)
+	}
+	r.packed.Store(p)
+	return p.bytes
+}

@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed counter.lua
+	counterLua string
+	//go:embed record.lua
+	recordLua string
+	//go:embed ending.lua
+	endingLua string
+	//go:embed reserve.lua
+	reserveLua string
+	//go:embed settle.lua
+	settleLua string
+	//go:embed report.lua
+	reportLua string
+	//go:embed read.lua
+	readLua string
+	//go:embed correct.lua
+	correctLua string
+	//go:embed beat.lua
+	beatLua string
+	//go:embed fence.lua
+	fenceLua string
+	//go:embed reclaim.lua
+	reclaimLua string
+	//go:embed list.lua
+	listLua string
+)
+
+// script is a program for Redis and the name that Redis knows it by.
+type script struct{ text, sha string }
+
+// scripts are the programs of a Store. All but reserve run when Redis is out
+// of memory: they end what is open, or write next to nothing (S27).
+type scripts struct {
+	reserve, settle, report, read, correct, beat, fence, reclaim, list script
+}
+
+func newScripts() scripts {
+	const (
+		plain    = "#!lua\n"
+		readOnly = "#!lua flags=no-writes\n"
+		anyway   = "#!lua flags=allow-oom\n"
+	)
+	return scripts{
+		reserve: newScript(plain, counterLua, recordLua, reserveLua),
+		settle:  newScript(anyway, counterLua, recordLua, endingLua, settleLua),
+		report:  newScript(anyway, counterLua, recordLua, endingLua, reportLua),
+		read:    newScript(readOnly, counterLua, readLua),
+		correct: newScript(anyway, counterLua, correctLua),
+		beat:    newScript(anyway, beatLua),
+		fence:   newScript(anyway, fenceLua),
+		reclaim: newScript(anyway, counterLua, recordLua, endingLua, reclaimLua),
+		list:    newScript(readOnly, counterLua, recordLua, listLua),
+	}
+}
+
+func newScript(parts ...string) script {
+	text := strings.Join(parts, "")
+	sum := sha1.Sum([]byte(text))
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// command makes a call of the script: EVALSHA, the number of keys, keys, args.
+func (p *script) command(ctx context.Context, keys, args []any) *redis.Cmd {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", p.sha, len(keys))
+	all = append(all, keys...)
+	cmd := redis.NewCmd(ctx, append(all, args...)...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// whole is the same call with the script's text, for a Redis that lost it.
+func (p *script) whole(cmd *redis.Cmd) *redis.Cmd {
+	all := append([]any(nil), cmd.Args()...)
+	all[0], all[1] = "eval", p.text
+	again := redis.NewCmd(context.Background(), all...)
+	again.SetFirstKeyPos(3)
+	return again
+}
+
+func lost(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+
+// run calls one script.
+func (s *Store) run(ctx context.Context, p *script, keys, args []any) *redis.Cmd {
+	cmd := p.command(ctx, keys, args)
+	_ = s.client.Process(ctx, cmd) // the command has its error
+	if lost(cmd.Err()) {
+		cmd = p.whole(cmd)
+		_ = s.client.Process(ctx, cmd) // as above
+	}
+	return cmd
+}
+
+// runBoth calls two scripts in one round trip, in their order.
+func (s *Store) runBoth(ctx context.Context, p *script, a *redis.Cmd, q *script, b *redis.Cmd) (*redis.Cmd, *redis.Cmd) {
+	s.pipe(ctx, a, b)
+	if !lost(a.Err()) && !lost(b.Err()) {
+		return a, b
+	}
+	// A Redis without the first and with the second has applied the second.
+	if lost(a.Err()) {
+		a = p.whole(a)
+	}
+	if !lost(b.Err()) {
+		_ = s.client.Process(ctx, a) // the command has its error
+		return a, b
+	}
+	b = q.whole(b)
+	s.pipe(ctx, a, b)
+	return a, b
+}
+
+func (s *Store) pipe(ctx context.Context, cmds ...*redis.Cmd) {
+	pipe := s.client.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd) // only queues
+	}
+	_, _ = pipe.Exec(ctx) // each command has its error
+}
+
+// text is a script's answer.
+func text(cmd *redis.Cmd) (*reader, error) {
+	s, err := cmd.Text()
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	return &reader{rest: s}, nil
+}
+
+// given is ARGV[1]: the time that a test set, else 0.
+func (s *Store) given() any { return s.clock.Load() }
