@@ -4,10 +4,12 @@
 //
 // A file passes through it in this order. tree.go reads YAML into nodes that
 // know their place, expand.go puts in what ${…} names, decode.go is the strict
-// decoder and scalar.go what single values mean; server.go, provider.go,
-// model.go, team.go and limit.go say which keys there are and what they default
-// to; check.go and prices.go look at the whole: references, and limits that no
-// request could meet. effective.go prints a Config for people.
+// decoder, and scalar.go, amount.go and address.go say what single values mean;
+// server.go, store.go, provider.go, model.go, passthrough.go, team.go, place.go
+// and limit.go say which keys there are and what they default to; check.go looks
+// at the whole: references, and limits that no request could meet. errors.go
+// words what is wrong, load.go ties all this together, default.go is the
+// configuration that is built in, and effective.go prints a Config for people.
 //
 // The YAML is plain on purpose: no anchors, aliases, merge keys, tags or second
 // documents. What a line says is then all there, and no file can unfold into

@@ -193,7 +193,7 @@ func (d *decoder) countable(l *budget.Limit, n *node) {
 	what := err.Error()
 	for _, key := range []string{"amount", "burst", "max_debt", "bank"} {
 		if v := n.at(key); v.raw != v.text {
-			what = "it cannot be counted exactly" // err has the values
+			what = "its amounts cannot be counted exactly" // err has their values
 		}
 	}
 	d.fail(n.at("amount"), "this limit cannot be: %s", what)

@@ -3,8 +3,8 @@
 //
 // tenant.go says what teams, keys and callers are, directory.go finds them by
 // secret, secret.go makes secrets, credential.go finds a secret in a request,
-// address.go the client's address behind proxies, and block.go, blocks.go and
-// blockstore.go are the list of those who may not call.
+// address.go the client's address behind proxies, and block.go, blocks.go,
+// blockindex.go and blockstore.go are the list of those who may not call.
 //
 // It does not read configuration, decide limits or write responses. Nothing in
 // it creates state for a caller who is not known.
