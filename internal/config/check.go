@@ -26,7 +26,7 @@ func (d *decoder) checkReferences() {
 			d.fail(n, "there is no provider %s%s", show(n), didYouMean(n.raw, asWritten(d.providers)))
 		}
 	}
-	if _, any := d.modelNames[anyModel]; any {
+	if _, all := d.modelNames[anyModel]; all {
 		return
 	}
 	for _, n := range d.modelRefs {

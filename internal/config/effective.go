@@ -33,9 +33,9 @@ func Effective(w io.Writer, c *Config) error {
 	return t.Flush()
 }
 
-// row writes one line. Errors of w come back from Flush.
+// row writes one line. Errors of the writer below come back from Flush.
 func row(t *tabwriter.Writer, cells ...string) {
-	fmt.Fprintln(t, strings.Join(cells, "\t")) //nolint:errcheck // see above
+	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
 
 // limitsOf lists the limits that calls with the key can meet, from the widest.

@@ -61,13 +61,13 @@ func hashOf(secret string) []byte {
 }
 
 func TestHashesThatShareTheirBeginningAreToldApart(t *testing.T) {
-	real := key("real", "secret")
-	near := Key{ID: "near", SHA256: real.SHA256}
+	exact := key("exact", "secret")
+	near := Key{ID: "near", SHA256: exact.SHA256}
 	near.SHA256[31] ^= 1
-	for _, keys := range [][]Key{{near, real}, {real, near}} {
+	for _, keys := range [][]Key{{near, exact}, {exact, near}} {
 		d := mustDirectory(t, Team{Name: "a", Keys: keys})
-		if k, ok := d.Identify("secret"); !ok || k.ID != "real" {
-			t.Errorf("got %v, %v, want the real key", k, ok)
+		if k, ok := d.Identify("secret"); !ok || k.ID != "exact" {
+			t.Errorf("got %v, %v, want the exact one", k, ok)
 		}
 	}
 	d := mustDirectory(t, Team{Name: "a", Keys: []Key{near}})

@@ -14,7 +14,7 @@ const SecretPrefix = "sk-llmgw-"
 // quoting anywhere, and the hash that a configuration knows it by.
 func NewSecret() (secret string, hash [32]byte) {
 	var random [32]byte
-	rand.Read(random[:]) //nolint:errcheck // it never fails: crypto/rand ends the program instead
+	_, _ = rand.Read(random[:]) // it never fails: crypto/rand ends the program instead
 	secret = SecretPrefix + base64.RawURLEncoding.EncodeToString(random[:])
 	return secret, sha256.Sum256([]byte(secret))
 }
