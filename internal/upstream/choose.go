@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/tokens"
 )
 
 // state is what a Client knows of one provider, kept over reloads. Client.mu
@@ -30,9 +31,6 @@ type key struct {
 	until atomic.Int64
 }
 
-// cooling tells whether the provider asked to wait with this key.
-func (k *key) cooling(now time.Time) bool { return now.UnixNano() < k.until.Load() }
-
 // tell notes what an answer to this key said.
 func (k *key) tell(t told) {
 	if t.tokens >= 0 {
@@ -45,8 +43,8 @@ func (k *key) tell(t told) {
 // choose picks the target of the next try, or returns -1: by weight and
 // headroom among the healthy ones, those of weight 0 only when no other can
 // serve; one that failed this job only when all did, the soonest ready first.
-func (c *Client) choose(targets []Target, st []standing) int {
-	soonest := -1
+func (c *Client) choose(j *Job, st []standing) int {
+	targets, soonest := j.Targets, -1
 	var fresh []int
 	for i := range targets {
 		switch {
@@ -73,7 +71,7 @@ func (c *Client) choose(targets []Target, st []standing) int {
 	if w := weighted(targets, healthy); len(w) > 0 {
 		healthy = w
 	}
-	return c.balance(targets, healthy, now)
+	return c.balance(j, healthy, now)
 }
 
 // weighted is those of set that have a weight.
@@ -88,58 +86,61 @@ func weighted(targets []Target, set []int) (w []int) {
 
 // balance picks from set by smooth weighted rotation, each weight scaled by the
 // target's headroom; if none has any, the one with the shortest wait. mu is held.
-func (c *Client) balance(targets []Target, set []int, now time.Time) int {
-	best, total := -1, 0.0
+func (c *Client) balance(j *Job, set []int, now time.Time) int {
+	best, soonest := -1, -1
+	var total float64
+	var shortest time.Duration
 	for _, i := range set {
-		s := c.state(targets[i].Provider)
-		share := float64(max(targets[i].Weight, 1)) * s.headroom(now)
-		if share == 0 {
+		t := j.Targets[i]
+		headroom, wait := c.state(t.Provider).outlook(j.tokens(t.Provider), now)
+		if wait > 0 {
+			if soonest < 0 || wait < shortest {
+				soonest, shortest = i, wait
+			}
 			continue
 		}
-		h := c.health(targets[i])
+		share := float64(max(t.Weight, 1)) * max(headroom, leastHeadroom)
+		h := c.health(t)
 		h.current += share
 		total += share
-		if best < 0 || h.current > c.health(targets[best]).current {
+		if best < 0 || h.current > c.health(j.Targets[best]).current {
 			best = i
 		}
 	}
-	if best >= 0 {
-		c.health(targets[best]).current -= total
-		return best
+	if best < 0 {
+		return soonest
 	}
-	best = set[0]
-	for _, i := range set[1:] {
-		if c.state(targets[i].Provider).backlog(now) < c.state(targets[best].Provider).backlog(now) {
-			best = i
-		}
-	}
+	c.health(j.Targets[best]).current -= total
 	return best
 }
 
-// headroom is that of the key that has most.
-func (s *state) headroom(now time.Time) (most float64) {
-	for _, k := range s.keys {
-		if !k.cooling(now) {
-			most = max(most, k.pacer.headroom(now))
-		}
-	}
-	return most
-}
+// leastHeadroom is what a target that can take one more call counts at least.
+const leastHeadroom = 0.01
 
-// backlog is the wait of the key that has the shortest.
-func (s *state) backlog(now time.Time) time.Duration {
-	var shortest time.Duration
+// outlook is that of the best key.
+func (s *state) outlook(n tokens.Count, now time.Time) (headroom float64, wait time.Duration) {
 	for i, k := range s.keys {
-		if d := max(k.pacer.backlog(now), time.Duration(k.until.Load()-now.UnixNano())); i == 0 || d < shortest {
-			shortest = d
+		h, w := k.outlook(n, now)
+		if i == 0 || w < wait {
+			wait = w
 		}
+		headroom = max(headroom, h)
 	}
-	return shortest
+	return headroom, wait
 }
 
-// key picks the key of the next try: of those that the provider did not ask to
-// wait with, the one that has most left.
-func (c *Client) key(s *state) *key {
+// outlook is the pacer's, or the wait that the provider asked for.
+func (k *key) outlook(n tokens.Count, now time.Time) (headroom float64, wait time.Duration) {
+	headroom, wait = k.pacer.outlook(n, now)
+	if cool := time.Duration(k.until.Load() - now.UnixNano()); cool > wait {
+		return 0, cool
+	}
+	return headroom, wait
+}
+
+// key picks the key of the next try: the one that can serve soonest, then the
+// one that has most left, then each in turn.
+func (c *Client) key(s *state, n tokens.Count) *key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(s.keys) == 1 {
@@ -149,25 +150,22 @@ func (c *Client) key(s *state) *key {
 	s.turn++
 	best := s.keys[s.turn%len(s.keys)]
 	for i := 1; i < len(s.keys); i++ {
-		if k := s.keys[(s.turn+i)%len(s.keys)]; k.better(best, now) {
+		if k := s.keys[(s.turn+i)%len(s.keys)]; k.better(best, n, now) {
 			best = k
 		}
 	}
 	return best
 }
 
-// better tells whether k is to be used rather than other.
-func (k *key) better(other *key, now time.Time) bool {
-	if a, b := k.cooling(now), other.cooling(now); a != b {
-		return b
-	}
-	if k.pacer != other.pacer {
-		if a, b := k.pacer.headroom(now), other.pacer.headroom(now); a != b {
-			return a > b
-		}
-		if a, b := k.pacer.backlog(now), other.pacer.backlog(now); a != b {
-			return a < b
-		}
+// better tells whether k is to be used rather than other, for n tokens.
+func (k *key) better(other *key, n tokens.Count, now time.Time) bool {
+	headroom, wait := k.outlook(n, now)
+	otherHeadroom, otherWait := other.outlook(n, now)
+	switch {
+	case wait != otherWait:
+		return wait < otherWait
+	case headroom != otherHeadroom:
+		return headroom > otherHeadroom
 	}
 	a, b := k.left.Load(), other.left.Load()
 	return b >= 0 && (a < 0 || a > b)

@@ -21,7 +21,7 @@ import (
 func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 	r := run{client: c, ctx: ctx, job: &j, standing: make([]standing, len(j.Targets))}
 	for {
-		i := c.choose(j.Targets, r.standing)
+		i := c.choose(&j, r.standing)
 		if i < 0 {
 			return r.end()
 		}
@@ -63,7 +63,7 @@ type run struct {
 func (r *run) try(i int) outcome {
 	t := r.job.Targets[i]
 	s, transport := r.client.at(t)
-	k := r.client.key(s)
+	k := r.client.key(s, r.job.tokens(t.Provider))
 	turn, o := r.take(t, k)
 	if o.err != nil {
 		return o
@@ -82,7 +82,7 @@ func (r *run) take(t Target, k *key) (*turn, outcome) {
 	turn, err := k.pacer.take(r.ctx, request{
 		id:   r.job.RequestID + "/" + strconv.Itoa(r.asks),
 		team: r.job.Team, weight: r.job.Weight,
-		tokens:  atArrival(t.Provider, r.job.Input, r.job.Output),
+		tokens:  r.job.tokens(t.Provider),
 		maxWait: r.left(t),
 	})
 	if err == nil && turn == nil {

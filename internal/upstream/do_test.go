@@ -346,7 +346,7 @@ func TestEveryTryReservesAnewAndReleasesTheLast(t *testing.T) {
 			m := newMemory()
 			tr := &script{answers: map[string][]answer{"a": {{status: 500}, {status: 200}}}}
 			p := provider("a", func(p *Provider) {
-				p.Limits = Limits{RequestsPerMinute: 600, TokensPerMinute: 600_000, Concurrency: 1}
+				p.Limits = Limits{RequestsPerMinute: 60_000, TokensPerMinute: 600_000, Concurrency: 1}
 				p.Failures = policy
 			})
 			j := job("r", Target{Provider: p, Weight: 1})

@@ -125,7 +125,8 @@ func (c *Client) limited(a attempt, after time.Duration, sent time.Time) (held, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range a.state.keys {
-		spare = spare || !k.cooling(now) && k.pacer.headroom(now) > 0
+		_, wait := k.outlook(a.turn.counted(), now)
+		spare = spare || wait == 0
 	}
 	if !spare {
 		c.health(a.target).avoid(now, after)

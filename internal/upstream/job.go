@@ -33,3 +33,6 @@ type Job struct {
 	// none. 0: nothing is written.
 	CapOutput tokens.Count
 }
+
+// tokens is what p counts of the job when it arrives.
+func (j *Job) tokens(p *Provider) tokens.Count { return atArrival(p, j.Input, j.Output) }

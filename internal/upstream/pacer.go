@@ -388,32 +388,23 @@ func (p *pacer) correct(unit budget.Unit, remaining int64) {
 	}
 }
 
-// headroom is how much of a full burst can be sent now, 0 to 1.
-func (p *pacer) headroom(now time.Time) float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.paced == nil:
-		return 1
-	case p.queue.n > 0 || p.paused.After(now):
-		return 0
-	}
-	return p.levels.headroom(p.paced, now)
-}
-
-// backlog is how long a newcomer would wait, as far as that is known.
-func (p *pacer) backlog(now time.Time) time.Duration {
+// outlook is how a call of n tokens that comes now stands, as far as that is
+// known: how much of a full burst is free, 0 to 1, or how long it would wait.
+func (p *pacer) outlook(n tokens.Count, now time.Time) (headroom float64, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paced == nil {
-		return 0
+		return 1, 0
 	}
-	var n need
-	for _, f := range p.queue.flows {
-		s := f.sum()
-		n.calls, n.tokens = n.calls+s.calls, n.tokens+s.tokens
+	headroom, wait = p.levels.outlook(p.paced, float64(n), now)
+	wait = max(wait, p.paused.Sub(now), p.interval(request{tokens: n}, now))
+	if p.queue.n > 0 {
+		wait = max(1, wait, p.readyAt.Sub(now)) + p.duration(p.queue.sum())
 	}
-	return max(0, p.readyAt.Sub(now), p.paused.Sub(now)) + p.duration(n)
+	if wait > 0 {
+		return 0, wait
+	}
+	return headroom, 0
 }
 
 // set puts new limits in force for those who ask from now on.
@@ -439,14 +430,30 @@ func (t *turn) settle(calls int64, n tokens.Count) {
 			}
 		}
 		t.pacer.limiter.Settle(t.id, used)
-		t.pacer.mu.Lock()
-		t.pacer.lower(t.step, float64(t.tokens-n))
-		t.pacer.mu.Unlock()
+		t.pacer.returned(t, n, used)
 		select {
 		case t.pacer.freed <- struct{}{}:
 		default:
 		}
 	})
+}
+
+// counted is the tokens that t was taken for.
+func (t *turn) counted() tokens.Count {
+	if t == nil {
+		return 0
+	}
+	return t.tokens
+}
+
+// returned notes what settling t gave back of the n tokens it was counted for.
+func (p *pacer) returned(t *turn, n tokens.Count, used []int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lower(t.step, float64(t.tokens-n))
+	for i, l := range t.lines {
+		p.levels.give(i, l.Amount-used[i])
+	}
 }
 
 // full ends t, charging what was reserved.

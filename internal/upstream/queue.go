@@ -144,11 +144,17 @@ func (q *fairQueue) ahead(team string, weight int, n need) need {
 		if q.head != nil && q.head.flow == f && f.waiters[0].need.service > all.service*part {
 			all, part = q.head.need, 1
 		}
-		total.calls += all.calls * part
-		total.tokens += all.tokens * part
-		total.service += all.service * part
+		total = total.plus(all, part)
 	}
 	return total
+}
+
+// sum is all that the waiters need.
+func (q *fairQueue) sum() (s need) {
+	for _, f := range q.flows {
+		s = s.plus(f.sum(), 1)
+	}
+	return s
 }
 
 // flow is the flow of a team, nil if none of it waits.
@@ -164,9 +170,12 @@ func (q *fairQueue) flow(team string) *flow {
 // sum is all that a flow's waiters need.
 func (f *flow) sum() (s need) {
 	for _, w := range f.waiters {
-		s.calls += w.need.calls
-		s.tokens += w.need.tokens
-		s.service += w.need.service
+		s = s.plus(w.need, 1)
 	}
 	return s
+}
+
+// plus is n and a part of m.
+func (n need) plus(m need, part float64) need {
+	return need{n.calls + part*m.calls, n.tokens + part*m.tokens, n.service + part*m.service}
 }

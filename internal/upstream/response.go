@@ -43,8 +43,8 @@ func (r *Response) Trailer() http.Header { return r.http.Trailer }
 // never blocks.
 func (r *Response) Settle(used tokens.Usage) {
 	n := atEnd(r.Target.Provider, used)
-	if r.turn != nil && r.kept {
-		n = max(n, r.turn.tokens)
+	if r.kept {
+		n = max(n, r.turn.counted())
 	}
 	r.turn.settle(1, n)
 }

@@ -53,19 +53,38 @@ func (l *levels) note(v budget.Verdict, now time.Time) {
 	l.lines = append(l.lines[:0], v.Lines...)
 }
 
-// headroom is the least part of a capacity that is free by now, 0 to 1. A
-// counter that nobody asked about yet is full.
-func (l *levels) headroom(p *paced, now time.Time) float64 {
-	least := 1.0
+// give notes what a settlement gave back on the i-th line.
+func (l *levels) give(i int, n int64) {
+	if i < len(l.lines) {
+		l.lines[i].Remaining = min(l.lines[i].Remaining+n, l.lines[i].Capacity)
+	}
+}
+
+// outlook is how a call of n tokens stands at now: the least part of a capacity
+// that is free, 0 to 1, or how long the call must wait for it. A counter that
+// nobody asked about yet is full.
+func (l *levels) outlook(p *paced, n float64, now time.Time) (headroom float64, wait time.Duration) {
+	headroom = 1
 	for i, limit := range p.lines {
 		if i >= len(l.lines) || l.lines[i].Capacity <= 0 {
 			continue
 		}
-		level := float64(l.lines[i].Remaining)
+		level, need := float64(l.lines[i].Remaining), 1.0
 		if limit.Algorithm == budget.Pacing {
 			level += float64(limit.Amount) * now.Sub(l.at).Minutes()
+			need = milli
+			if limit.Unit == budget.Tokens {
+				need = min(p.charge(n), float64(limit.Burst))
+			}
 		}
-		least = min(least, level/float64(l.lines[i].Capacity))
+		if level < need {
+			short := slotPoll
+			if limit.Algorithm == budget.Pacing {
+				short = time.Duration((need - level) / float64(limit.Amount) * float64(time.Minute))
+			}
+			wait = max(wait, short, 1)
+		}
+		headroom = min(headroom, level/float64(l.lines[i].Capacity))
 	}
-	return max(0, least)
+	return max(0, headroom), wait
 }
