@@ -20,10 +20,11 @@ const (
 	passLasts  = 12 * time.Hour
 )
 
-// guard lets in who has the token, and to the dashboard who has a pass.
+// guard lets in who has the token, to the dashboard who has a pass, and
+// everyone to what is open.
 func (h *handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.config.Token == "" || h.hasToken(r) {
+		if h.config.Token == "" || isOpen(r.URL.Path) || h.hasToken(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -39,6 +40,11 @@ func (h *handler) guard(next http.Handler) http.Handler {
 		}
 		replyError(w, http.StatusUnauthorized, "unauthorized", "The admin plane wants its token: Authorization: Bearer <admin_token>.")
 	})
+}
+
+// isOpen tells whether anyone may come to path.
+func isOpen(path string) bool {
+	return path == "/healthz" || path == "/readyz" || path == cookiePath+"/login"
 }
 
 func (h *handler) hasToken(r *http.Request) bool {
