@@ -9,7 +9,7 @@ import (
 )
 
 // check looks at the file as a whole, when all of it was read.
-func (d *decoder) check(c *Config) {
+func (d *decoder) check() {
 	d.checkReferences()
 	for _, l := range d.limits {
 		if l.Unit == budget.USD {

@@ -53,10 +53,10 @@ func (d *decoder) problem(n *node, format string, args ...any) Problem {
 
 // is tells whether n is of kind k, and fails if not.
 func (d *decoder) is(n *node, k kind) bool {
-	switch {
-	case n.kind == k:
+	switch n.kind {
+	case k:
 		return true
-	case n.kind == null:
+	case null:
 		d.fail(n, "%s is missing here: a key without a value is left out", k)
 	default:
 		d.fail(n, "this is %s where %s belongs", n.kind, k)

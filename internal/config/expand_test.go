@@ -120,7 +120,8 @@ func TestASecretIsNeverInAMessage(t *testing.T) {
 			n.raw = "${SECRET}"
 			d := newDecoder("f", 0)
 			d.problems = l.expandAll("f", root)
-			d.check(d.config(root))
+			d.config(root)
+			d.check()
 			n.raw, n.text = raw, text
 			for _, p := range append(d.problems, d.warnings...) {
 				if len(secret) > 2 && (strings.Contains(p.What, secret) || strings.Contains(p.What, "770077") || strings.Contains(p.What, "hunter2")) {

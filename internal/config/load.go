@@ -42,7 +42,7 @@ func parseVersion(name string, src []byte, version int64, lookups Lookups) (*Con
 	d := newDecoder(name, version)
 	d.problems = lookups.expandAll(name, root)
 	c := d.config(root)
-	d.check(c)
+	d.check()
 	if len(d.problems) > 0 {
 		return nil, Errors(inOrder(d.problems))
 	}

@@ -28,7 +28,8 @@ func exampleTree(t *testing.T) *node {
 // problemsOfTree reads a tree as a configuration.
 func problemsOfTree(root *node) []Problem {
 	d := newDecoder("f", 0)
-	d.check(d.config(root))
+	d.config(root)
+	d.check()
 	return d.problems
 }
 

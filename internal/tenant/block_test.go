@@ -13,7 +13,7 @@ import (
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
 func TestABlockIsReadFromAnOperatorsWish(t *testing.T) {
-	in := func(d time.Duration) time.Time { return noon.Add(d) }
+	in := noon.Add
 	for _, s := range []struct {
 		what, body string
 		want       Block
