@@ -30,12 +30,14 @@ func (r *reader) part(raw []byte, depth int) {
 		r.t.text += r.json(raw)
 		return
 	}
-	var detail []byte
+	var detail, kind []byte
 	named, call := false, false
 	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
 		switch string(m.Key()) {
 		case "detail":
 			detail = m.Bytes()
+		case "type":
+			kind = unescaped(m.Bytes())
 		case "name", "toolUseId":
 			named = true
 		case "arguments", "args", "input":
@@ -45,17 +47,29 @@ func (r *reader) part(raw []byte, depth int) {
 	if named && call {
 		r.t.overhead += r.model.chat.call
 	}
+	mediaType := imageType
+	if string(kind) == "document" || string(kind) == "input_file" || string(kind) == "file" {
+		mediaType = documentType
+	}
 	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
 		switch key, value := string(m.Key()), m.Bytes(); key {
 		case "image_url":
 			r.imageURL(value, detail)
 		case "source":
-			r.source(value, depth)
+			r.source(value, mediaType, depth)
+		case "file_id":
+			r.media([]byte(mediaType), nil, detail)
 		default:
 			r.member(key, value, depth)
 		}
 	}
 }
+
+// What data is whose type is not told.
+const (
+	imageType    = "image/"
+	documentType = "application/pdf"
+)
 
 // member counts one member of a part or item by its name, which means the same
 // in all APIs that have it.
@@ -76,8 +90,6 @@ func (r *reader) member(key string, value []byte, depth int) {
 		r.image(value)
 	case "images":
 		r.allImages(value)
-	case "source":
-		r.source(value, depth)
 	case "inlineData", "inline_data":
 		r.blob(value)
 	case "input_audio", "audio":
@@ -86,8 +98,6 @@ func (r *reader) member(key string, value []byte, depth int) {
 		r.video(value)
 	case "file", "fileData", "file_data", "file_url", "document":
 		r.file(value, depth)
-	case "data":
-		r.opaque(value, depth)
 	default:
 		r.opaque(value, depth)
 	}
@@ -118,13 +128,14 @@ func (r *reader) opaque(value []byte, depth int) {
 }
 
 // source counts where an image or document of Anthropic's or Bedrock's comes
-// from.
-func (r *reader) source(value []byte, depth int) {
+// from; fallback is its media type if it does not tell.
+func (r *reader) source(value []byte, fallback string, depth int) {
 	if jsonscan.KindAt(value, 0) != jsonscan.Object {
 		r.opaque(value, depth)
 		return
 	}
-	var data, mediaType, content []byte
+	mediaType := []byte(fallback)
+	var data, content []byte
 	plain := false
 	for m := jsonscan.MembersAt(value, 0); m.Next(); {
 		switch string(m.Key()) {

@@ -16,6 +16,8 @@ const (
 	historyBytes = 32 << 10
 	// openingBytes tell conversations apart.
 	openingBytes = 2 << 10
+	// newBytes is how much must be new to be remembered together with the rest.
+	newBytes = 8 << 10
 	// branches is how many ends are known of conversations that begin alike.
 	branches = 4
 )
@@ -82,7 +84,7 @@ func (r *reader) history(raw []byte, k kind) {
 			break
 		}
 	}
-	if to := r.elements(raw, from, message); to > from && !r.t.sampled {
+	if to := r.elements(raw, from, message); to-from >= newBytes && !r.t.sampled {
 		c.put(c.keyOf(raw[:to], k+kindHistory, r.model.key), r.t)
 		c.histories.use(opening, to)
 	}

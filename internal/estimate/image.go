@@ -20,7 +20,7 @@ func (r *reader) imageURL(value, detail []byte) {
 		value = member(value, "url")
 	}
 	if jsonscan.KindAt(value, 0) == jsonscan.String {
-		r.media([]byte("image/"), unescaped(value), detail)
+		r.media([]byte(imageType), unescaped(value), detail)
 	}
 }
 
@@ -31,7 +31,7 @@ func (r *reader) image(value []byte) {
 		return
 	}
 	if source := member(value, "source"); source != nil {
-		r.media([]byte("image/"), unescaped(member(source, "bytes")), nil)
+		r.media([]byte(imageType), unescaped(member(source, "bytes")), nil)
 		return
 	}
 	r.imageURL(value, nil)

@@ -15,6 +15,8 @@ const (
 	geminiAudio = 32
 	geminiVideo = 263
 
+	remoteSeconds = 60 // of sound and video that are not in the request
+
 	rawAudioBytes = 48_000
 	audioBytes    = 16_000
 	videoBytes    = 125_000
@@ -23,7 +25,7 @@ const (
 // Files whose length is not known are taken to have a page for so many bytes.
 const (
 	pageBytes    = 48_000
-	remotePages  = 4
+	remotePages  = 4           // of files that are not in the request
 	openAIPage   = 800 + 765   // text and an image in tiles
 	claudePage   = 2250 + 1568 // text and an image
 	geminiPage   = 258 + 560
@@ -41,9 +43,9 @@ func (r *reader) media(mediaType, data, detail []byte) {
 	}
 	switch kind, sub, _ := bytes.Cut(mediaType, []byte("/")); string(kind) {
 	case "audio":
-		r.t.media += audioTokens(r.model.family, base64.StdEncoding.DecodedLen(len(data)), string(sub))
+		r.t.media += audioTokens(r.model.family, decodedSize(data), string(sub))
 	case "video":
-		r.t.media += videoTokens(base64.StdEncoding.DecodedLen(len(data)))
+		r.t.media += videoTokens(decodedSize(data))
 	case "text":
 		r.t.media += base64.StdEncoding.DecodedLen(len(data)) / 3
 	case "application":
@@ -78,8 +80,11 @@ func (r *reader) audio(value []byte) {
 		return
 	}
 	data := unescaped(member(value, "data"))
+	if data == nil { // an earlier answer's, by its id
+		return
+	}
 	format := unescaped(member(value, "format"))
-	r.t.media += audioTokens(r.model.family, base64.StdEncoding.DecodedLen(len(data)), string(format))
+	r.t.media += audioTokens(r.model.family, decodedSize(data), string(format))
 }
 
 // video counts a moving picture, in data or behind an address.
@@ -90,22 +95,22 @@ func (r *reader) video(value []byte) {
 			data = unescaped(member(member(value, "source"), "bytes"))
 		}
 	}
-	r.t.media += videoTokens(base64.StdEncoding.DecodedLen(len(data)))
+	r.t.media += videoTokens(decodedSize(data))
 }
 
 // file counts a document: data or a reference in an object, or data alone.
 func (r *reader) file(value []byte, depth int) {
 	if jsonscan.KindAt(value, 0) == jsonscan.String {
-		r.media([]byte("application/pdf"), unescaped(value), nil)
+		r.media([]byte(documentType), unescaped(value), nil)
 		return
 	}
 	if source := member(value, "source"); source != nil {
-		r.source(source, depth)
+		r.source(source, documentType, depth)
 		return
 	}
 	mediaType := unescaped(member(value, "mimeType"))
 	if data := member(value, "file_data"); data != nil {
-		r.media([]byte("application/pdf"), unescaped(data), nil)
+		r.media([]byte(documentType), unescaped(data), nil)
 		return
 	}
 	if text := member(value, "data"); text != nil { // Cohere's documents are text
@@ -113,16 +118,27 @@ func (r *reader) file(value []byte, depth int) {
 		return
 	}
 	if len(mediaType) == 0 {
-		mediaType = []byte("application/pdf")
+		mediaType = []byte(documentType)
 	}
 	r.media(mediaType, nil, nil)
 }
 
-// audioTokens is the price of so many bytes of sound.
+// decodedSize is how many bytes base64 holds; 0 if it is an address or nothing.
+func decodedSize(data []byte) int {
+	if bytes.HasPrefix(data, []byte("http")) || bytes.HasPrefix(data, []byte("gs:")) {
+		return 0
+	}
+	return base64.StdEncoding.DecodedLen(len(data))
+}
+
+// audioTokens is the price of so many bytes of sound; 0: of what is elsewhere.
 func audioTokens(f family, size int, format string) int {
 	perSecond, rate := openAIAudio, audioBytes
 	if f == gemini {
 		perSecond = geminiAudio
+	}
+	if size == 0 {
+		return remoteSeconds * perSecond
 	}
 	switch format {
 	case "wav", "x-wav", "pcm", "pcm16", "l16":
@@ -131,17 +147,19 @@ func audioTokens(f family, size int, format string) int {
 	return max(1, (size*perSecond+rate-1)/rate)
 }
 
-// videoTokens is the price of so many bytes of a moving picture; 10 s of what
-// stands elsewhere.
+// videoTokens is the price of so many bytes of video; 0: of what is elsewhere.
 func videoTokens(size int) int {
-	return geminiVideo * max(10, (size+videoBytes-1)/videoBytes)
+	if size == 0 {
+		return remoteSeconds * geminiVideo
+	}
+	return geminiVideo * ((size + videoBytes - 1) / videoBytes)
 }
 
 // pages is the price of a document in base64, or behind an address.
 func (r *reader) pages(data []byte) int {
 	pages := remotePages
-	if len(data) > 0 && !bytes.HasPrefix(data, []byte("http")) {
-		pages = min(maxFilePages, 1+base64.StdEncoding.DecodedLen(len(data))/pageBytes)
+	if size := decodedSize(data); size > 0 {
+		pages = min(maxFilePages, 1+size/pageBytes)
 	}
 	switch r.model.family {
 	case claude:

@@ -187,7 +187,7 @@ func version(short string) (major, minor int) {
 			n = min(n*10+int(short[i]-'0'), 1e6)
 		}
 		if i-start > 2 {
-			continue // a date
+			break // a date, and what is left belongs to it
 		}
 		if found == 0 {
 			major = n

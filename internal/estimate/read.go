@@ -170,6 +170,9 @@ func (r *reader) sections(s *sections) {
 		}
 		r.history(s.messages, k)
 	}
+	if r.operation == dialect.Responses && len(s.texts) > 0 { // instructions are a message
+		r.t.overhead += r.model.chat.message + 1
+	}
 	for _, text := range s.texts {
 		r.remember(kindContent, text, (*reader).wholeContent)
 	}

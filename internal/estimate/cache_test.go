@@ -1,0 +1,133 @@
+package estimate
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"llmgw/internal/dialect"
+)
+
+// turns is a conversation that grows: the bodies of its requests.
+func turns(n int) []string {
+	var bodies []string
+	messages := `{"role":"system","content":"` + long + `"}`
+	for i := range n {
+		text := fmt.Sprintf("%d %s", i, strings.Repeat(long, 1+i%5))
+		messages += fmt.Sprintf(`,{"role":"user","content":%q},{"role":"assistant","content":"Noted: %d \"quoted\" \\ \u00e9."}`, text, i)
+		bodies = append(bodies, `{"messages":[`+messages+`]}`)
+	}
+	return bodies
+}
+
+func TestWhatIsRememberedChangesNoCount(t *testing.T) {
+	tools := `,"tools":[{"type":"function","function":{"name":"x","description":"` + long + `"}}]`
+	warm := New(Config{})
+	for i, body := range turns(40) {
+		for _, model := range []string{"gpt-4o", "gpt-4", "claude-opus-4-7", "gemini-3-pro"} {
+			for _, extra := range []string{"", tools} {
+				c := call(t, dialect.Chat, strings.TrimSuffix(body, "}")+extra+"}")
+				rules := Rules{Model: model}
+				want := estimated(t, New(Config{CacheEntries: 1}), c, rules)
+				for range 2 {
+					if got := estimated(t, warm, c, rules); got != want {
+						t.Fatalf("turn %d of %s: %+v, want %+v", i, model, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAChangeInTheMiddleOfAConversationIsSeen(t *testing.T) {
+	all := turns(30)
+	body := all[len(all)-1]
+	e := New(Config{})
+	before := estimated(t, e, call(t, dialect.Chat, body))
+	changed := strings.Replace(body, "12 A budget", "12 A little budget", 1)
+	want := estimated(t, New(Config{}), call(t, dialect.Chat, changed))
+	if got := estimated(t, e, call(t, dialect.Chat, changed)); got != want || got.Input != before.Input+1 {
+		t.Errorf("%d tokens, want %d, one more than before", got.Input, want.Input)
+	}
+	if got := estimated(t, e, call(t, dialect.Chat, all[10])); got != estimated(t, New(Config{}), call(t, dialect.Chat, all[10])) {
+		t.Errorf("an earlier turn has %d tokens after a later one", got.Input)
+	}
+}
+
+func TestACacheIsBoundedAndForgetsWhatWasUsedLeast(t *testing.T) {
+	c := newCache(shards * ways) // one set to a shard
+	key := func(i uint64) cacheKey { return cacheKey{i << 8, 1} }
+	for i := range uint64(ways) {
+		c.put(key(i), tally{text: int(i)})
+	}
+	c.get(key(0))
+	c.put(key(ways), tally{text: ways})
+	if _, ok := c.get(key(1)); ok {
+		t.Error("what was used least is still there")
+	}
+	for _, i := range []uint64{0, 2, 3, ways} {
+		if got, ok := c.get(key(i)); !ok || got.text != int(i) {
+			t.Errorf("%d is forgotten", i)
+		}
+	}
+	c.put(key(0), tally{text: 9})
+	if got, _ := c.get(key(0)); got.text != 9 {
+		t.Error("a second value for a key is not taken")
+	}
+}
+
+func TestHistoriesKeepTheEndsThatWereUsedLast(t *testing.T) {
+	var h histories
+	for end := 1; end <= branches; end++ {
+		h.use(7, end*100)
+	}
+	h.use(7, 100)
+	h.use(7, 900)
+	if got, want := h.ends(7), [branches]int{900, 400, 300, 100}; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := h.ends(8); got != [branches]int{} {
+		t.Errorf("another conversation ends at %v", got)
+	}
+	h.use(7+1024, 5)
+	if got := h.ends(7); got != [branches]int{} {
+		t.Errorf("a slot serves two conversations: %v", got)
+	}
+}
+
+func TestEstimatesAreSafeFromManyGoroutines(t *testing.T) {
+	e := New(Config{CacheEntries: 64})
+	bodies := turns(12)
+	want := estimated(t, New(Config{}), call(t, dialect.Chat, bodies[11]))
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range bodies {
+				estimated(t, e, call(t, dialect.Chat, bodies[(i+g)%len(bodies)]))
+			}
+			if got := estimated(t, e, call(t, dialect.Chat, bodies[11])); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			e.Observe(Observation{Rules: Rules{Model: "m"}, Estimate: want, InputKnown: true, OutputKnown: true, Complete: true})
+			if err := e.Merge(e.Snapshot()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestEstimatingWhatIsKnownAllocatesAlmostNothing(t *testing.T) {
+	e := New(Config{})
+	c := call(t, dialect.Chat, conversation(100_000))
+	estimated(t, e, c)
+	rules := Rules{Model: "gpt-4o"}
+	if n := testing.AllocsPerRun(20, func() {
+		if _, err := e.Estimate(c, rules); err != nil {
+			t.Error(err)
+		}
+	}); n > 2 && !raceEnabled {
+		t.Errorf("%v allocations, want at most 2", n)
+	}
+}

@@ -1,0 +1,105 @@
+package estimate
+
+import (
+	"testing"
+
+	"llmgw/internal/dialect"
+)
+
+func TestEncodingsFollowFromNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"gpt-4o": "o200k_base", "gpt-4o-mini-2024-07-18": "o200k_base", "chatgpt-4o-latest": "o200k_base",
+		"gpt-4.1-nano": "o200k_base", "gpt-4.5-preview": "o200k_base", "gpt-5": "o200k_base", "gpt-5-2025-08-07": "o200k_base",
+		"gpt-5.6-terra": "o200k_base", "o1": "o200k_base", "o1-pro": "o200k_base", "o3-mini": "o200k_base", "o4-mini": "o200k_base",
+		"gpt-oss-120b": "o200k_base", "openai/gpt-oss-20b": "o200k_base", "gpt-oss:20b": "o200k_base", "gpt-9": "o200k_base",
+		"ft:gpt-4o-2024-08-06:acme::1": "o200k_base", "ft:gpt-4.1-mini:acme": "o200k_base",
+		"gpt-4": "cl100k_base", "gpt-4-turbo-2024-04-09": "cl100k_base", "gpt-4-0613": "cl100k_base", "gpt-3.5-turbo": "cl100k_base",
+		"gpt-35-turbo": "cl100k_base", "gpt-35-turbo-16k": "cl100k_base", "ft:gpt-3.5-turbo:acme": "cl100k_base", "ft:gpt-4-0613:x": "cl100k_base",
+		"text-embedding-3-small": "cl100k_base", "text-embedding-ada-002": "cl100k_base", "davinci-002": "cl100k_base", "ft:babbage-002:x": "cl100k_base",
+		"text-davinci-003": "p50k_base", "code-davinci-002": "p50k_base",
+		"text-davinci-001": "r50k_base", "davinci": "r50k_base", "ada": "r50k_base", "gpt2": "r50k_base",
+		"adapter-7b": "o200k_base", "o1x": "o200k_base", "": "o200k_base", "my-deployment": "o200k_base", "claude-3-opus": "o200k_base",
+	} {
+		if got := EncodingFor(name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestFamiliesFollowFromNamesElseFromProviders(t *testing.T) {
+	for _, s := range []struct {
+		name  string
+		rules Rules
+		want  family
+		exact bool
+	}{
+		{"gpt-4o", Rules{Dialect: "openai"}, openAI, true},
+		{"gpt-oss-120b", Rules{Dialect: "openai", Flavor: "groq"}, openAI, true},
+		{"my-deployment", Rules{Dialect: "azure"}, openAI, false},
+		{"my-deployment", Rules{Dialect: "azure", Encoding: "cl100k_base"}, openAI, true},
+		{"us.anthropic.claude-sonnet-5-v1:0", Rules{Dialect: "bedrock"}, claude, false},
+		{"anthropic/claude-opus-4.7", Rules{Dialect: "openai", Flavor: "openrouter"}, claude, false},
+		{"models/gemini-3-pro", Rules{Dialect: "gemini"}, gemini, false},
+		{"deepseek-r1-distill-llama-70b", Rules{Dialect: "openai", Flavor: "groq"}, deepSeek, false},
+		{"meta-llama/Llama-3.3-70B", Rules{Dialect: "openai", Flavor: "together"}, llama, false},
+		{"qwen3:8b", Rules{Dialect: "ollama"}, qwen, false},
+		{"Mixtral-8x7B", Rules{Dialect: "openai", Flavor: "vllm"}, mistral, false},
+		{"large-latest", Rules{Dialect: "openai", Flavor: "mistral"}, mistral, false},
+		{"command-a", Rules{Dialect: "cohere"}, unknown, false},
+		{"command-a", Rules{Dialect: "cohere", Encoding: "cl100k_base"}, unknown, true},
+	} {
+		rules := s.rules
+		rules.Model = s.name
+		m := resolve(nil, rules)
+		if m.family != s.want || m.exact != s.exact {
+			t.Errorf("%s at %s/%s: family %d exact %v, want %d %v", s.name, rules.Dialect, rules.Flavor, m.family, m.exact, s.want, s.exact)
+		}
+	}
+}
+
+func TestTheModelOfTheProviderCountsBeforeTheClientsName(t *testing.T) {
+	c := &dialect.Call{Model: "smart"}
+	if m := resolve(c, Rules{Model: "smart", ProviderModel: "gpt-4"}); m.encoding != "cl100k_base" {
+		t.Errorf("encoding %s, want that of gpt-4", m.encoding)
+	}
+	if m := resolve(c, Rules{}); m.name != "smart" {
+		t.Errorf("model %q, want the call's", m.name)
+	}
+}
+
+func TestVersionsAreReadFromNames(t *testing.T) {
+	for name, want := range map[string][2]int{
+		"claude-opus-4-7-20260416": {4, 7}, "claude-sonnet-5": {5, 0}, "claude-3-5-sonnet-20241022": {3, 5},
+		"gemini-3-pro": {3, 0}, "gemini-2.5-flash": {2, 5}, "gpt-5.6": {5, 6}, "gpt-5-2025-08-07": {5, 0}, "claude": {0, 0},
+	} {
+		if a, b := version(name); a != want[0] || b != want[1] {
+			t.Errorf("%s: %d.%d, want %d.%d", name, a, b, want[0], want[1])
+		}
+	}
+}
+
+func TestFactorsWeighTheClassesOfText(t *testing.T) {
+	m := resolve(nil, Rules{Model: "gemini-2.5-pro"})
+	for text, want := range map[string]float64{
+		"plain English words": m.factors[latin], "1234567890": m.factors[digit], "русскийтекст": m.factors[wide], "漢字かな交じり": m.factors[cjk],
+		"ab12": (m.factors[latin] + m.factors[digit]) / 2, "": m.factors[latin],
+	} {
+		var n tally
+		n.classify([]byte(text))
+		if got := m.factors.of(n.bytes); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestNewerClaudesCountMore(t *testing.T) {
+	text := "Summarise the quarterly report in three sentences, please."
+	var last int
+	for _, name := range []string{"gpt-4o", "claude-sonnet-4-6", "claude-opus-4-7"} {
+		n := int(New(Config{}).Counter(Rules{Model: name})([]byte(text)))
+		if n <= last {
+			t.Errorf("%s: %d tokens, want more than %d", name, n, last)
+		}
+		last = n
+	}
+}
