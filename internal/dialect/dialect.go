@@ -146,7 +146,9 @@ type Meter interface {
 	// ask for. The result may alias p or the Meter's own memory, and holds until
 	// the next call.
 	Feed(p []byte) []byte
-	// End says that no more bytes come and returns what was still held back.
+	// End says that no more bytes come and returns what was still held back. It
+	// is called at every ending, also of an answer that was cut: what reads a
+	// compressed answer is released there. A second End returns nothing.
 	End() []byte
 	// Report tells what was seen so far. It may be called at any time.
 	Report() Report
@@ -190,7 +192,9 @@ type Document struct {
 
 // MeterOptions says how an answer is watched.
 type MeterOptions struct {
-	// HideUsage removes usage from a stream (the client did not ask for it).
+	// HideUsage removes usage from a stream, also where the provider sends it
+	// unasked: it is set for every stream whose Call has no WantsUsage. Dialects
+	// whose clients always see usage take no notice.
 	HideUsage bool
 	Count     Counter // must not be nil
 	Flavor    string

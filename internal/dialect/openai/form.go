@@ -70,33 +70,55 @@ func formChoices(c *dialect.Call, value string) error {
 func readForm(body []byte, boundary string) (map[string]dialect.Span, error) {
 	delimiter := []byte("--" + boundary)
 	fields := map[string]dialect.Span{}
-	at := bytes.Index(body, delimiter)
+	at := 0
+	if !bytes.HasPrefix(body, delimiter) {
+		at = nextDelimiter(body, 0, delimiter)
+	}
 	if boundary == "" || at < 0 {
 		return nil, brokenForm("its boundary is missing")
 	}
-	between := append([]byte("\r\n"), delimiter...)
 	for {
 		at += len(delimiter)
 		if bytes.HasPrefix(body[at:], []byte("--")) {
 			return fields, nil
 		}
-		line := bytes.IndexByte(body[at:], '\n')
+		line := bytes.Index(body[at:], crlf)
 		head := bytes.Index(body[at:], []byte("\r\n\r\n"))
 		if line < 0 || head < 0 {
 			return nil, brokenForm("a part has no end")
 		}
-		start := at + head + len("\r\n\r\n")
-		end := bytes.Index(body[start:], between)
-		if end < 0 {
+		lead, start := at+line+len(crlf), at+head+len("\r\n\r\n")
+		if at = nextDelimiter(body, start, delimiter); at < 0 {
 			return nil, brokenForm("a part has no end")
 		}
-		end += start
-		if err := addField(fields, body[at+line+1:start], dialect.Span{Start: start, End: end}); err != nil {
+		end := max(start, at-len(crlf))
+		if err := addField(fields, body[lead:start], dialect.Span{Start: start, End: end}); err != nil {
 			return nil, err
 		}
-		at = end + len("\r\n")
 	}
 }
+
+var crlf = []byte("\r\n")
+
+// nextDelimiter returns the offset of the next delimiter line, which is more
+// than a line that begins like one; -1 if there is none.
+func nextDelimiter(body []byte, from int, delimiter []byte) int {
+	for {
+		i := bytes.Index(body[from:], delimiter)
+		if i < 0 {
+			return -1
+		}
+		at := from + i
+		from = at + len(delimiter)
+		rest := bytes.TrimLeft(body[from:min(len(body), from+maxPadding)], " \t")
+		if bytes.HasSuffix(body[:at], crlf) && (bytes.HasPrefix(rest, crlf) || bytes.HasPrefix(body[from:], []byte("--"))) {
+			return at
+		}
+	}
+}
+
+// maxPadding bounds the blanks behind a delimiter.
+const maxPadding = 64
 
 func addField(fields map[string]dialect.Span, head []byte, value dialect.Span) error {
 	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(head))).ReadMIMEHeader()

@@ -1,0 +1,141 @@
+package watch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zstd"
+)
+
+// packer is a compressor that can be flushed.
+type packer interface {
+	io.WriteCloser
+	Flush() error
+}
+
+func packers(t testing.TB) map[string]func(io.Writer) packer {
+	must := func(p packer, err error) packer {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	return map[string]func(io.Writer) packer{
+		"gzip":    func(w io.Writer) packer { return gzip.NewWriter(w) },
+		"deflate": func(w io.Writer) packer { return zlib.NewWriter(w) },
+		"br":      func(w io.Writer) packer { return brotli.NewWriter(w) },
+		"zstd": func(w io.Writer) packer {
+			return must(zstd.NewWriter(w, zstd.WithEncoderConcurrency(1)))
+		},
+		"bare deflate": func(w io.Writer) packer { return must(flate.NewWriter(w, 5)) },
+	}
+}
+
+func encodingOf(name string) string {
+	if name == "bare deflate" {
+		return "deflate"
+	}
+	return name
+}
+
+func TestWhatWasFlushedIsDecodedAtOnce(t *testing.T) {
+	for name, pack := range packers(t) {
+		var sent bytes.Buffer
+		w := pack(&sent)
+		var got []byte
+		u := newUnpacker(encodingOf(name), func(p []byte) { got = append(got, p...) })
+		var want []byte
+		for i := range 5 {
+			event := fmt.Appendf(nil, "data: event %d\n\n", i)
+			want = append(want, event...)
+			if _, err := w.Write(event); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			u.write(sent.Bytes())
+			sent.Reset()
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: after event %d: got %q, want %q", name, i, got, want)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		u.write(sent.Bytes())
+		u.close()
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: in the end: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestDecodingDoesNotDependOnCuts(t *testing.T) {
+	text := bytes.Repeat([]byte("a line of text, and some more\n"), 2000)
+	for name, pack := range packers(t) {
+		var sent bytes.Buffer
+		w := pack(&sent)
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{1, 7, 1000, 1 << 20} {
+			var got []byte
+			u := newUnpacker(encodingOf(name), func(p []byte) { got = append(got, p...) })
+			for piece := range slices.Chunk(sent.Bytes(), size) {
+				u.write(piece)
+			}
+			u.close()
+			if !bytes.Equal(got, text) {
+				t.Errorf("%s in pieces of %d: got %d bytes, want %d", name, size, len(got), len(text))
+			}
+		}
+	}
+}
+
+func TestABrokenOrCutEncodingEndsTheDecoderQuietly(t *testing.T) {
+	for name, pack := range packers(t) {
+		var sent bytes.Buffer
+		w := pack(&sent)
+		if _, err := w.Write(bytes.Repeat([]byte("text "), 1000)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for what, text := range map[string][]byte{
+			"nothing":  nil,
+			"a half":   sent.Bytes()[:sent.Len()/2],
+			"noise":    []byte("this is no compressed text at all, whatever its header says"),
+			"trailing": append(bytes.Clone(sent.Bytes()), "noise behind the end"...),
+		} {
+			u := newUnpacker(encodingOf(name), func([]byte) {})
+			if text != nil {
+				u.write(text)
+				u.write(text)
+			}
+			u.close()
+			if _, more := u.next(); more {
+				t.Errorf("%s, %s: the decoder still runs", name, what)
+			}
+		}
+	}
+}
+
+func TestAnUnknownEncodingIsNotDecoded(t *testing.T) {
+	for _, encoding := range []string{"compress", "gzip, br", "x"} {
+		if newUnpacker(encoding, nil) != nil {
+			t.Errorf("%s is decoded", encoding)
+		}
+	}
+}
