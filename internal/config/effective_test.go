@@ -85,6 +85,12 @@ func TestWarnings(t *testing.T) {
 		{"a learned reserve", model(", reserve_output: learned") + "limits: [{name: l, unit: tokens, amount: 10, per: minute}]", ""},
 		{"a limit that refuses nobody", model("") + "limits: [{name: l, unit: tokens, amount: 10, per: minute, mode: shadow}]", ""},
 		{"a team that cannot ask for it", model("") + "teams: [{name: a, models: [], limits: [{name: l, unit: tokens, amount: 10, per: minute}]}]", ""},
+		{"an admin plane open to all", "server: {admin_listen: \":9090\"}", `1:24: ":9090" can be reached from other machines`},
+		{"one that only a token opens", "server: {admin_listen: \":9090\", admin_token: x}", ""},
+		{"one of this machine alone", "server: {admin_listen: \"[::1]:9090\"}", ""},
+		{"one of this machine by name", "server: {admin_listen: \"localhost:9090\"}", ""},
+		{"Redis that is not used", "store:\n  redis: {db: 1}", "2:3: the redis section is not used"},
+		{"Redis left out on purpose", "store: {kind: memory, redis: {db: 1}}", ""},
 		{"proxies that are everybody", "server: {trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]}", "1:40: \"0.0.0.0/0\" trusts everybody"},
 	} {
 		t.Run(s.what, func(t *testing.T) { checkProblems(t, Errors(mustParse(t, s.src).Warnings), s.want) })

@@ -28,7 +28,7 @@ func fullEnv(name string) (string, bool) {
 	if strings.HasSuffix(name, "_SHA256") {
 		return someHash(name), true
 	}
-	if name == "REDIS_ADDR" || name == "REDIS_PASSWORD" || name == "LLMGW_ADMIN_TOKEN" {
+	if name == "REDIS_ADDR" || name == "REDIS_PASSWORD" {
 		return "", true
 	}
 	return "value-of-" + name, true
@@ -165,7 +165,7 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 // withoutExamples is the example without what its comments call not the default.
 func withoutExamples(c *Config) Config {
 	small := *c
-	small.Server.TrustedProxies = nil
+	small.Server.TrustedProxies, small.Server.AdminToken = nil, ""
 	small.Store.Kind = "memory"
 	small.Providers, small.Models, small.Teams = nil, nil, nil
 	small.Limits, small.Passthrough, small.Warnings = nil, nil, nil

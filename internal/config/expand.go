@@ -29,11 +29,11 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func (l Lookups) expandAll(name string, n *node) []Problem {
 	var problems []Problem
 	if n.kind == scalar {
-		text, err := l.expand(n.raw)
-		if err != nil {
+		text, errs := l.expand(n.raw)
+		for _, err := range errs {
 			problems = append(problems, Problem{File: name, Line: n.line, Column: n.column, What: err.Error()})
 		}
-		n.text, n.undefined = text, err != nil
+		n.text, n.undefined = text, len(errs) > 0
 	}
 	for _, item := range n.items {
 		problems = append(problems, l.expandAll(name, item)...)
@@ -45,32 +45,34 @@ func (l Lookups) expandAll(name string, n *node) []Problem {
 }
 
 // expand replaces ${NAME}, ${NAME:-default}, ${file:PATH} and $$ in text. What
-// it puts in is not looked at again. The error names what is undefined, never a
-// value; the text is then the file's own.
-func (l Lookups) expand(text string) (string, error) {
+// it puts in is not looked at again. Each error names something that is not
+// defined, never a value; without errors the result is whole.
+func (l Lookups) expand(text string) (string, []error) {
 	var b strings.Builder
+	var errs []error
 	for rest := text; ; {
 		before, after, found := strings.Cut(rest, "$")
 		b.WriteString(before)
 		switch {
 		case !found:
-			return b.String(), nil
+			return b.String(), errs
 		case strings.HasPrefix(after, "$"):
 			b.WriteByte('$')
 			rest = after[1:]
 		case strings.HasPrefix(after, "{"):
 			reference, tail, closed := strings.Cut(after[1:], "}")
 			if !closed {
-				return text, errors.New(`"${" without "}"`)
+				return "", append(errs, errors.New(`"${" without "}"`))
 			}
 			value, err := l.lookup(reference)
 			if err != nil {
-				return text, err
+				errs = append(errs, err)
 			}
 			b.WriteString(value)
 			rest = tail
 		default:
-			return text, errors.New(`a lone "$": write "$$" for a dollar sign, "${NAME}" for a variable`)
+			errs = append(errs, errors.New(`a lone "$": write "$$" for a dollar sign, "${NAME}" for a variable`))
+			rest = after
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,7 +65,8 @@ func TestWhatADollarStandsFor(t *testing.T) {
 		{"${file:bad}", "", "${file:bad} is not UTF-8"},
 		{"${file:large}", "", "${file:large} has more than 65536 bytes"},
 	} {
-		got, err := l.expand(s.text)
+		got, errs := l.expand(s.text)
+		err := errors.Join(errs...)
 		switch {
 		case s.err == "" && (err != nil || got != s.want):
 			t.Errorf("%s: got %q, %v, want %q", s.text, got, err, s.want)
@@ -72,6 +74,14 @@ func TestWhatADollarStandsFor(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want the error %q", s.text, got, err, s.err)
 		}
 	}
+}
+
+func TestAllThatOneValueLacksIsTold(t *testing.T) {
+	got := problemsOf(t, "server:\n  admin_token: ${A}-${B}-$c-${D\n", Lookups{})
+	checkProblems(t, got, `2:16: the environment variable A is not set
+2:16: the environment variable B is not set
+2:16: a lone "$"
+2:16: "${" without "}"`)
 }
 
 func TestNothingIsKnownWithoutLookups(t *testing.T) {

@@ -42,7 +42,7 @@ func wordOrNothing(s string) (string, error) {
 // name is what people call things: it stands in headers, metrics, URLs and
 // Redis keys.
 func name(s string) (string, error) {
-	const longest = 64
+	const longest = 128
 	if s == "" {
 		return "", errors.New("is empty")
 	}

@@ -206,7 +206,7 @@ func TestAHashMayBeInAnyCase(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	long := strings.Repeat("x", 64)
+	long := strings.Repeat("x", 128)
 	for _, s := range []struct {
 		text        string
 		name, model bool

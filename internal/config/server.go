@@ -29,7 +29,7 @@ func (d *decoder) server(s *Server) func(*node) {
 			"listen":                 set(d, &s.Listen, listenAddress),
 			"admin_listen":           set(d, &s.AdminListen, listenAddress),
 			"admin_token":            setSecret(d, &s.AdminToken, wordOrNothing),
-			"max_body_bytes":         set(d, &s.MaxBodyBytes, size(1<<10, 1<<30)),
+			"max_body_bytes":         set(d, &s.MaxBodyBytes, size(1, 1<<30)),
 			"trusted_proxies":        d.proxies(&s.TrustedProxies),
 			"drain_delay":            set(d, &s.DrainDelay, duration(0, longest)),
 			"shutdown_grace":         set(d, &s.ShutdownGrace, duration(0, longest)),
@@ -45,6 +45,9 @@ func (d *decoder) server(s *Server) func(*node) {
 		if s.Listen == s.AdminListen && !anyPort(s.Listen) {
 			d.fail(n.at("admin_listen"), "is the address of listen: the two are separate ports")
 		}
+		if s.AdminToken == "" && !loopback(s.AdminListen) {
+			d.warn(n.at("admin_listen"), "%s can be reached from other machines, and without an admin_token anybody there can change blocks and limits", show(n.at("admin_listen")))
+		}
 	}
 }
 
@@ -52,6 +55,13 @@ func (d *decoder) server(s *Server) func(*node) {
 func anyPort(address string) bool {
 	_, port, _ := net.SplitHostPort(address)
 	return port == "0"
+}
+
+// loopback tells whether an address is this machine's own.
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, _ := netip.ParseAddr(host)
+	return host == "localhost" || ip.IsLoopback()
 }
 
 func (d *decoder) proxies(dst *[]netip.Prefix) func(*node) {
