@@ -11,7 +11,8 @@ import (
 // breaker decides whether the store is asked. The zero breaker is up.
 type breaker struct {
 	threshold int64
-	failures  atomic.Int64 // in a row
+	failures  atomic.Int64 // one after the other, without an answer between
+	counted   atomic.Int64 // unix nanoseconds of the latest of those
 	latest    atomic.Int64 // unix nanoseconds of the latest failure
 	since     atomic.Int64 // unix nanoseconds of going down; 0: up
 }
@@ -27,10 +28,15 @@ func (b *breaker) answered() {
 }
 
 // failed notes a call without an answer, and tells whether the store went down
-// by it.
-func (b *breaker) failed() bool {
+// by it. Calls that were under way at the same time count as one: a store that
+// stumbles once, with a hundred requests waiting, has failed once.
+func (b *breaker) failed(took time.Duration) bool {
 	now := time.Now().UnixNano()
 	b.latest.Store(now)
+	before := b.counted.Load()
+	if now-int64(took) < before || !b.counted.CompareAndSwap(before, now) {
+		return false
+	}
 	return b.failures.Add(1) >= b.threshold && b.since.CompareAndSwap(0, now)
 }
 
@@ -60,7 +66,7 @@ func (l *Limiter) judge(op string, took time.Duration, err error) bool {
 		l.breaker.answered()
 		return true
 	}
-	if l.ctx.Err() == nil && l.breaker.failed() {
+	if l.ctx.Err() == nil && l.breaker.failed(took) {
 		l.observer.StoreUp(false)
 		l.log.Warn("the limit store does not answer: limits are decided by their when_store_down",
 			"op", op, "error", err)

@@ -2,7 +2,7 @@
 // behind a deadline, and what to do while the store cannot answer. No request
 // ever waits longer than Timeout for a decision, and none is tried again.
 //
-//	        3 failed calls in a row
+//	   3 calls, one after the other, fail
 //	up ────────────────────────────────► down
 //	 ▲   every call asks the store        │  every request is decided here, in
 //	 │                                    │  microseconds, by its limits' policy
@@ -53,8 +53,8 @@ type Config struct {
 	// Slack is added to Timeout for the store's own deadline of a call, for what
 	// is not known of its clock. 0: 250 ms.
 	Slack time.Duration
-	// Failures is how many calls must fail in a row before the store is not
-	// asked any more. 0: 3.
+	// Failures is how many calls, one after the other, must fail before the
+	// store is not asked any more. 0: 3.
 	Failures int
 	// Probe is the time between two probes of a store that is down; it doubles,
 	// up to ten times, for a store that keeps falling. 0: 100 ms.

@@ -223,6 +223,27 @@ func TestARequestNeverWaitsLongerThanTheTimeout(t *testing.T) {
 	}
 }
 
+func TestCallsThatFailTogetherCountAsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.faults.all(lost)
+		for round := range 3 {
+			if !w.Up() {
+				t.Fatalf("got down after %d times, want 3", round)
+			}
+			var group sync.WaitGroup
+			for i := range 50 {
+				group.Go(func() { w.reserve(fmt.Sprint(round, "-", i), line(money, 1)) })
+			}
+			group.Wait()
+		}
+		if w.Up() {
+			t.Error("got up after three times, want down")
+		}
+		w.end()
+	})
+}
+
 func TestEachTransitionIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
