@@ -12,7 +12,8 @@ const (
 	ratioLeast = 0.3 // an answer's ratio is held within these two
 	ratioMost  = 4.0
 	ratioRate  = 0.08 // the weight of a new answer once there were many
-	spread     = 2.5  // how many mean errors are added to a reserve
+	spreadRate = 0.03 // likewise for the error, which must not jump
+	spread     = 2.7  // how many mean errors are added to a reserve
 	marginMost = 0.5  // of the ratio
 	tinyPrompt = 50   // prompts below it teach nothing
 	fullPrompt = 400  // prompts from here on count fully
@@ -86,7 +87,7 @@ func (r ratio) next(seen, estimated float64) ratio {
 	r.answers++
 	rate := max(w/r.weight, ratioRate*w)
 	if r.answers > 1 {
-		r.deviation += max(w/r.weight, ratioRate*w) * (math.Abs(seen-r.mean) - r.deviation)
+		r.deviation += max(w/r.weight, spreadRate*w) * (math.Abs(seen-r.mean) - r.deviation)
 	}
 	r.mean += rate * (seen - r.mean)
 	return r

@@ -1,0 +1,167 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/tokens"
+)
+
+// prompts are chats of different lengths and kinds of text.
+func prompts(t testing.TB, r *rand.Rand, n int) []*dialect.Call {
+	t.Helper()
+	var all []*dialect.Call
+	for range n {
+		text := ""
+		for len(text) < 400+r.IntN(6000) {
+			switch r.IntN(12) {
+			case 0:
+				text += fmt.Sprintf("Record %d of %d. ", r.IntN(1e6), r.IntN(1e6))
+			default:
+				text += []string{"The cost of a request is not known before it ends. ", "func add(a, b int) int { return a + b } ", "Please shorten this paragraph, and keep its tone. "}[r.IntN(3)]
+			}
+		}
+		all = append(all, call(t, dialect.Chat, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text)))
+	}
+	return all
+}
+
+func TestRatiosAreLearnedWithinFiftyAnswers(t *testing.T) {
+	for _, s := range []struct {
+		model string
+		truth float64 // tokens of the provider for one of ours
+		noise float64
+	}{
+		{"claude-opus-4-7", 1.35, 0.02}, {"gemini-2.5-pro", 1.02, 0.03}, {"some-new-model", 2.1, 0.01}, {"llama-3.3-70b", 1.03, 0.0}, {"qwen3", 0.8, 0.02},
+	} {
+		r := rand.New(rand.NewPCG(uint64(len(s.model)), 9))
+		e := New(Config{})
+		rules := Rules{Provider: "p", Model: s.model, Dialect: "openai", Flavor: "vllm"}
+		var errors []float64
+		over, asked := 0, 0
+		for i, c := range prompts(t, r, 1000) {
+			got := estimated(t, e, c, rules)
+			used := tokens.Count(math.Round(float64(got.base) * s.truth * (1 + s.noise*r.NormFloat64())))
+			if i >= 50 {
+				asked++
+				expected := float64(got.base) * e.ratios.expect(ratioKey{"p", s.model})
+				errors = append(errors, math.Abs(expected-float64(used))/float64(used))
+				if used > got.Input {
+					over++
+				}
+				if float64(got.Input) > float64(used)*(1.03+8*s.noise) {
+					t.Fatalf("%s: reserved %d for %d", s.model, got.Input, used)
+				}
+			}
+			e.Observe(Observation{Rules: rules, Estimate: got, Call: c, Used: tokens.Usage{Input: used}, InputKnown: true})
+		}
+		slices.Sort(errors)
+		if median := errors[len(errors)/2]; median >= 0.05 {
+			t.Errorf("%s: median error %.1f %%, want < 5 %%", s.model, 100*median)
+		}
+		if over*50 >= asked {
+			t.Errorf("%s: %d of %d used more than was reserved, want < 2 %%", s.model, over, asked)
+		}
+	}
+}
+
+func TestWhatTeachesNothing(t *testing.T) {
+	big := Estimate{Input: 1000, base: 1000, Parts: Parts{Text: 1000, Factor: 1}}
+	used := tokens.Usage{Input: 3000}
+	with := func(change func(*Observation)) Observation {
+		o := Observation{Rules: Rules{Provider: "p", Model: "some-model", Flavor: "vllm"}, Estimate: big, Used: used, InputKnown: true}
+		change(&o)
+		return o
+	}
+	for what, o := range map[string]Observation{
+		"a model that is counted exactly": with(func(o *Observation) { o.Rules.Model = "gpt-4o" }),
+		"usage that is not known":         with(func(o *Observation) { o.InputKnown = false }),
+		"an image":                        with(func(o *Observation) { o.Estimate.Parts.Images = 85 }),
+		"sound":                           with(func(o *Observation) { o.Estimate.Parts.Media = 10 }),
+		"a tiny prompt":                   with(func(o *Observation) { o.Estimate.base = tinyPrompt - 1 }),
+		"no usage":                        with(func(o *Observation) { o.Used.Input = 0 }),
+		"a sample":                        with(func(o *Observation) { o.Estimate.Sampled = true }),
+	} {
+		e := New(Config{})
+		e.Observe(o)
+		if len(e.ratios.all) != 0 {
+			t.Errorf("%s: learned %v", what, e.ratios.all)
+		}
+	}
+	e := New(Config{})
+	e.Observe(with(func(*Observation) {}))
+	if got := e.ratios.expect(ratioKey{"p", "some-model"}); got != 3 {
+		t.Errorf("an ordinary answer teaches %v, want 3", got)
+	}
+}
+
+func TestOneAbsurdAnswerIsHeldWithinBounds(t *testing.T) {
+	r := ratio{}
+	for range 20 {
+		r = r.next(1, 1000)
+	}
+	for _, seen := range []float64{1e9, 0, math.Inf(1)} {
+		if got := r.next(seen, 1000); got.mean < 0.9 || got.mean > 1.3 {
+			t.Errorf("after %v: %v", seen, got.mean)
+		}
+	}
+}
+
+func TestARatioFollowsAModelThatChanges(t *testing.T) {
+	r := ratio{}
+	for range 200 {
+		r = r.next(1, 1000)
+	}
+	for range 60 {
+		r = r.next(1.4, 1000)
+	}
+	if r.mean < 1.39 {
+		t.Errorf("after 60 answers at 1.4: %v", r.mean)
+	}
+}
+
+func TestShortPromptsTeachLess(t *testing.T) {
+	short, full := ratio{}, ratio{}
+	for range 20 {
+		short, full = short.next(1, 1000), full.next(1, 1000)
+	}
+	if short, full = short.next(2, 60), full.next(2, 1000); short.mean >= full.mean {
+		t.Errorf("a short prompt teaches %v, a long one %v", short.mean, full.mean)
+	}
+}
+
+func TestRatiosAreBounded(t *testing.T) {
+	r := newRatios(10)
+	for range 3 {
+		r.observe(ratioKey{"p", "kept"}, 100, 200)
+	}
+	for i := range 100 {
+		r.observe(ratioKey{"p", fmt.Sprint(i)}, 100, 200)
+	}
+	if len(r.all) != 10 || r.expect(ratioKey{"p", "kept"}) != 2 {
+		t.Errorf("%d models, want 10 with the one of most answers", len(r.all))
+	}
+}
+
+func TestTheCounterUsesWhatWasLearned(t *testing.T) {
+	e := New(Config{})
+	rules := Rules{Provider: "p", Model: "some-model", Flavor: "vllm"}
+	before := e.Counter(rules)([]byte(long))
+	e.Observe(Observation{Rules: rules, Estimate: Estimate{base: 1000}, Used: tokens.Usage{Input: 2000}, InputKnown: true})
+	if after := e.Counter(rules)([]byte(long)); after != 2*before && after != 2*before-1 {
+		t.Errorf("%d tokens, want twice %d", after, before)
+	}
+	if got := e.Counter(Rules{Model: "gpt-4o"})([]byte("hello world")); got != 2 {
+		t.Errorf("%d tokens, want 2", got)
+	}
+	if got := e.Counter(rules)(nil); got != 0 {
+		t.Errorf("nothing has %d tokens", got)
+	}
+	if got := e.Counter(Rules{Encoding: "none"})([]byte("12345678")); got != 2 {
+		t.Errorf("%d tokens in an unknown encoding, want a quarter of the bytes", got)
+	}
+}

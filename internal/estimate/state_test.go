@@ -1,0 +1,99 @@
+package estimate
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"testing"
+
+	"llmgw/internal/tokens"
+)
+
+// taught is an estimator that has learned from n answers of one model.
+func taught(model string, n int, ratio float64, output tokens.Count) *Estimator {
+	e := New(Config{})
+	rules := Rules{Provider: "p", Model: model, Team: "search", Flavor: "vllm", Learned: true}
+	for range n {
+		e.Observe(Observation{
+			Rules: rules, Estimate: Estimate{base: 1000}, Used: tokens.Usage{Input: tokens.Count(1000 * ratio), Output: output},
+			InputKnown: true, OutputKnown: true, Complete: true,
+		})
+	}
+	return e
+}
+
+// same tells whether two estimators know the same.
+func same(a, b *Estimator) bool {
+	return maps.Equal(a.ratios.all, b.ratios.all) &&
+		maps.EqualFunc(a.outputs.all, b.outputs.all, func(x, y *sizes) bool { return *x == *y })
+}
+
+func TestWhatWasLearnedOutlivesARestart(t *testing.T) {
+	before := taught("some-model", 40, 1.3, 100)
+	after := taught("forgotten", 40, 2, 5)
+	if err := after.Restore(before.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if !same(before, after) {
+		t.Errorf("restored %v, want %v", after.ratios.all, before.ratios.all)
+	}
+}
+
+func TestMergingKeepsTheRecordOfMoreAnswers(t *testing.T) {
+	much, little, other := taught("m", 50, 1.5, 100), taught("m", 40, 1.1, 900), taught("n", 30, 2, 7)
+	for range 2 { // again, it changes nothing
+		for _, from := range []*Estimator{much, other} {
+			if err := little.Merge(from.Snapshot()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, from := range []*Estimator{little, other} {
+			if err := much.Merge(from.Snapshot()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !same(much, little) || len(much.ratios.all) != 2 {
+		t.Errorf("%v and %v, want the same two models", much.ratios.all, little.ratios.all)
+	}
+	if got := little.ratios.expect(ratioKey{"p", "m"}); got != 1.5 {
+		t.Errorf("the ratio is %v, want that of more answers", got)
+	}
+}
+
+func TestMergingStaysWithinTheBound(t *testing.T) {
+	big := New(Config{})
+	for i := range 50 {
+		big.ratios.observe(ratioKey{"p", fmt.Sprint(i)}, 100, 200)
+		big.outputs.observe(outputKey{"t", fmt.Sprint(i)}, 5)
+	}
+	small := New(Config{LearnedModels: 10})
+	if err := small.Merge(big.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if len(small.ratios.all) != 10 || len(small.outputs.all) != 10 {
+		t.Errorf("%d ratios and %d outputs, want 10 of each", len(small.ratios.all), len(small.outputs.all))
+	}
+}
+
+func TestASnapshotThatIsNoneIsRefusedWhole(t *testing.T) {
+	e := taught("some-model", 40, 1.3, 100)
+	want := e.Snapshot()
+	for _, bad := range []string{
+		``, `[]`, `{}`, `{"version":2}`,
+		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":0.1,"deviation":0,"weight":1,"answers":99}]}`,
+		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":-1,"weight":1,"answers":99}]}`,
+		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":0,"weight":0,"answers":99}]}`,
+		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":0,"weight":1,"answers":0}]}`,
+		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"9999":1}}]}`,
+		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"-1":1}}]}`,
+		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"1":60000}}]}`,
+	} {
+		if e.Restore([]byte(bad)) == nil || e.Merge([]byte(bad)) == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	if got := e.Snapshot(); !bytes.Equal(got, want) {
+		t.Errorf("what was learned changed to %s", got)
+	}
+}
