@@ -14,7 +14,7 @@ import (
 
 // The bounds of waiting for a turn.
 const (
-	// horizon is how far ahead the head of a queue may rely on a verdict before
+	// horizon is how far ahead the front of a queue may rely on a verdict before
 	// it asks again: what others give back is used that soon.
 	horizon = 200 * time.Millisecond
 	// slotPoll is how often a call asks for a slot that another gateway may free.
@@ -24,14 +24,14 @@ const (
 )
 
 // pacer gives calls their turns within one set of limits, those of a provider
-// or of one of its keys. Waiting calls form a fair queue. Only its head asks the
-// limiter, which all gateways share; whoever gives up has reserved nothing. It
-// is safe for concurrent use.
+// or of one of its keys. Waiting calls form a fair queue. Only those at its
+// front ask the limiter, which all gateways share; whoever gives up has reserved
+// nothing. It is safe for concurrent use.
 //
 //	nobody waits ──ask──► granted
 //	     │ refused               ▲
-//	     ▼                       │ granted: the next becomes the head
-//	   queue ──becomes head──► ask ──refused──► wait ≤ horizon, ask again
+//	     ▼                       │ granted: the next comes to the front
+//	   queue ──front──► ask ──┴──refused──► wait ≤ horizon, ask again
 //	     └── wait longer than allowed, or the caller gone: leaves
 type pacer struct {
 	limiter budget.Limiter
@@ -42,9 +42,9 @@ type pacer struct {
 	sent     *spans // of tokens; nil until the first
 	throttle throttle
 	paused   time.Time     // nothing is granted before
-	readyAt  time.Time     // when the head expects its turn, as last told
+	readyAt  time.Time     // when the front expects its turn, as last told
 	levels   levels        // as last told
-	freed    chan struct{} // a settlement may have made room for the head
+	freed    chan struct{} // a settlement may have made room for the front
 }
 
 // request is what one try asks of a pacer.
@@ -102,7 +102,7 @@ func (p *pacer) take(ctx context.Context, r request) (*turn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t != nil {
-		p.queue.serve()
+		p.queue.serve(w)
 	} else {
 		p.queue.leave(w)
 	}
@@ -122,7 +122,7 @@ func (p *pacer) join(r request) (*waiter, error) {
 	return p.queue.push(r.team, r.weight, n), nil
 }
 
-// wait waits until w is the head, and then asks until it is granted.
+// wait waits until w is at the front, and then asks until it is granted.
 func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time) (*turn, error) {
 	timeout := time.NewTimer(r.maxWait - time.Since(start))
 	defer timeout.Stop()
@@ -138,6 +138,7 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 		if t != nil {
 			return t, nil
 		}
+		p.refused(w)
 		left := r.maxWait - time.Since(start)
 		if err := p.verdict(ctx, v, left); err != nil {
 			return nil, err
@@ -146,6 +147,12 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 			return nil, err
 		}
 	}
+}
+
+func (p *pacer) refused(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue.refuse(w)
 }
 
 // pause waits for d, for something freed here, or for ctx's end, which is an error.
@@ -162,7 +169,7 @@ func (p *pacer) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pauseAfter is how long the head waits after a verdict.
+// pauseAfter is how long the front waits after a verdict.
 func pauseAfter(v budget.Verdict) time.Duration {
 	if v.Outcome == budget.NoSlot || v.Wait <= 0 {
 		return slotPoll

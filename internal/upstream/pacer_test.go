@@ -163,7 +163,7 @@ func TestACallerThatGivesUpKeepsNoPlace(t *testing.T) {
 		if waited > 1100*time.Millisecond {
 			t.Errorf("behind 20 callers that left, the wait is %s", waited)
 		}
-		if p.queue.n != 0 || len(p.queue.flows) != 0 {
+		if p.queue.n != 0 || p.queue.front != 0 || len(p.queue.flows) != 0 {
 			t.Errorf("%d wait, %d flows are left", p.queue.n, len(p.queue.flows))
 		}
 	})

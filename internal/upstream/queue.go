@@ -5,19 +5,28 @@ package upstream
 // than its share waits for itself; one that comes seldom is served next. It is
 // not safe for concurrent use.
 //
-//	virtual time  the start tag of the last that became head
+//	virtual time  the start tag of the last that came to the front
 //	start tag     of a team's first waiter: max(virtual time, the finish of its last)
 //	finish        start tag + service / weight
 //
-// A waiter's tag is given when it becomes its team's first, so one who leaves
-// has taken nothing.
+// Those at the front ask the limiter. There is one, and more only while it
+// grants as fast as it is asked: otherwise a store's round trip would bound the
+// rate of a fast provider. Nobody comes to the front while one there was
+// refused, so that a large call is not overtaken. A waiter's tag is given when it comes to the front,
+// and taken back if it leaves from there, so that who gives up has taken nothing.
 type fairQueue struct {
-	flows   []*flow // teams with waiters
+	flows   []*flow // teams with waiters that are not at the front
 	idle    map[string]float64
 	virtual float64
-	head    *waiter // chosen, and still in its flow; nil: none
-	n       int
+	n       int  // waiters in all
+	front   int  // of them at the front
+	stuck   int  // of them refused at least once
+	asked   need // of those at the front together
+	width   int  // how many may be at the front; 0: one
 }
+
+// maxWidth bounds the front.
+const maxWidth = 32
 
 // flow is the waiters of one team.
 type flow struct {
@@ -31,7 +40,9 @@ type flow struct {
 type waiter struct {
 	flow  *flow
 	need  need
-	ready chan struct{} // closed when it becomes the head
+	ready chan struct{} // closed when it comes to the front
+	front bool
+	stuck bool
 }
 
 // need is what a call takes from a pacer: service is the time that the
@@ -41,7 +52,12 @@ type need struct {
 	service       float64
 }
 
-// push adds a waiter and returns it. If it is the first it is the head.
+// plus is n and a part of m.
+func (n need) plus(m need, part float64) need {
+	return need{n.calls + part*m.calls, n.tokens + part*m.tokens, n.service + part*m.service}
+}
+
+// push adds a waiter and returns it.
 func (q *fairQueue) push(team string, weight int, n need) *waiter {
 	f := q.flow(team)
 	if f == nil {
@@ -53,39 +69,91 @@ func (q *fairQueue) push(team string, weight int, n need) *waiter {
 	w := &waiter{flow: f, need: n, ready: make(chan struct{})}
 	f.waiters = append(f.waiters, w)
 	q.n++
-	q.choose()
+	q.promote()
 	return w
 }
 
-// serve removes the head, whose turn has come, and makes the next one the head.
-func (q *fairQueue) serve() {
-	w := q.head
-	w.flow.start += w.need.service / w.flow.weight
-	q.drop(w, 0)
+// promote brings waiters to the front while there is room, the least tag first.
+func (q *fairQueue) promote() {
+	for q.stuck == 0 && q.front < max(q.width, 1) && len(q.flows) > 0 {
+		f := q.flows[0]
+		for _, other := range q.flows[1:] {
+			if other.start < f.start {
+				f = other
+			}
+		}
+		w := f.waiters[0]
+		f.waiters = f.waiters[1:]
+		q.virtual = max(q.virtual, f.start)
+		f.start += w.need.service / f.weight
+		if len(f.waiters) == 0 {
+			q.retire(f)
+		}
+		w.front = true
+		q.front++
+		q.asked = q.asked.plus(w.need, 1)
+		close(w.ready)
+	}
+}
+
+// serve removes w, whose turn has come, from the front, which may widen.
+func (q *fairQueue) serve(w *waiter) {
+	q.width = min(2*max(q.width, 1), maxWidth)
+	q.step(w)
+}
+
+// refuse notes that w was refused: the front becomes as narrow as it can.
+func (q *fairQueue) refuse(w *waiter) {
+	q.width = 1
+	if !w.stuck {
+		w.stuck = true
+		q.stuck++
+	}
 }
 
 // leave removes a waiter that gave up.
 func (q *fairQueue) leave(w *waiter) {
-	for i, other := range w.flow.waiters {
+	if w.front {
+		q.takeBack(w)
+		q.step(w)
+		return
+	}
+	f := w.flow
+	for i, other := range f.waiters {
 		if other == w {
-			q.drop(w, i)
-			return
+			f.waiters = append(f.waiters[:i], f.waiters[i+1:]...)
+			break
 		}
 	}
-}
-
-// drop removes the i-th waiter of w's flow, which is w.
-func (q *fairQueue) drop(w *waiter, i int) {
-	f := w.flow
-	f.waiters = append(f.waiters[:i], f.waiters[i+1:]...)
-	q.n--
 	if len(f.waiters) == 0 {
 		q.retire(f)
 	}
-	if q.head == w {
-		q.head = nil
+	q.n--
+	q.rest()
+}
+
+// step takes w from the front and lets the next come.
+func (q *fairQueue) step(w *waiter) {
+	q.n--
+	q.front--
+	if w.stuck {
+		q.stuck--
 	}
-	q.choose()
+	q.asked = q.asked.plus(w.need, -1)
+	q.promote()
+	q.rest()
+}
+
+// takeBack undoes what w's coming to the front cost its team.
+func (q *fairQueue) takeBack(w *waiter) {
+	cost := w.need.service / w.flow.weight
+	if f := q.flow(w.flow.team); f != nil {
+		f.start -= cost
+		return
+	}
+	if finish, ok := q.idle[w.flow.team]; ok {
+		q.idle[w.flow.team] = finish - cost
+	}
 }
 
 // retire forgets a flow without waiters, but for what it had ahead of its time.
@@ -96,10 +164,6 @@ func (q *fairQueue) retire(f *flow) {
 			break
 		}
 	}
-	if len(q.flows) == 0 {
-		q.idle, q.virtual = nil, 0
-		return
-	}
 	if q.idle == nil {
 		q.idle = make(map[string]float64)
 	}
@@ -108,41 +172,29 @@ func (q *fairQueue) retire(f *flow) {
 	}
 }
 
-// choose makes the waiter with the least tag the head, if there is none.
-func (q *fairQueue) choose() {
-	if q.head != nil || len(q.flows) == 0 {
-		return
+// rest begins anew once nobody waits.
+func (q *fairQueue) rest() {
+	if q.n == 0 {
+		*q = fairQueue{flows: q.flows[:0]}
 	}
-	first := q.flows[0]
-	for _, f := range q.flows[1:] {
-		if f.start < first.start {
-			first = f
-		}
-	}
-	q.virtual = max(q.virtual, first.start)
-	q.head = first.waiters[0]
-	close(q.head.ready)
 }
 
-// ahead is what goes before a newcomer if nobody gives up: all that its own
-// team has waiting, and of each other team what its weight lets pass meanwhile.
+// ahead is what goes before a newcomer if nobody gives up: those at the front,
+// all that its own team has waiting, and of each other team what its weight
+// lets pass meanwhile.
 func (q *fairQueue) ahead(team string, weight int, n need) need {
 	var own need
 	if f := q.flow(team); f != nil {
 		own = f.sum()
 	}
-	total := own
+	total := q.asked.plus(own, 1)
 	for _, f := range q.flows {
 		if f.team == team {
 			continue
 		}
-		all := f.sum()
-		part := 1.0
+		all, part := f.sum(), 1.0
 		if all.service > 0 {
 			part = min(1, (own.service+n.service)*f.weight/float64(max(weight, 1))/all.service)
-		}
-		if q.head != nil && q.head.flow == f && f.waiters[0].need.service > all.service*part {
-			all, part = q.head.need, 1
 		}
 		total = total.plus(all, part)
 	}
@@ -150,14 +202,15 @@ func (q *fairQueue) ahead(team string, weight int, n need) need {
 }
 
 // sum is all that the waiters need.
-func (q *fairQueue) sum() (s need) {
+func (q *fairQueue) sum() need {
+	s := q.asked
 	for _, f := range q.flows {
 		s = s.plus(f.sum(), 1)
 	}
 	return s
 }
 
-// flow is the flow of a team, nil if none of it waits.
+// flow is the flow of a team, nil if none of it waits behind the front.
 func (q *fairQueue) flow(team string) *flow {
 	for _, f := range q.flows {
 		if f.team == team {
@@ -173,9 +226,4 @@ func (f *flow) sum() (s need) {
 		s = s.plus(w.need, 1)
 	}
 	return s
-}
-
-// plus is n and a part of m.
-func (n need) plus(m need, part float64) need {
-	return need{n.calls + part*m.calls, n.tokens + part*m.tokens, n.service + part*m.service}
 }
