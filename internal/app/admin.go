@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"time"
 
 	"llmgw/internal/admin"
 	"llmgw/internal/budget"
@@ -21,7 +22,7 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 		Token:       c.Server.AdminToken,
 		Teams:       a.teams,
 		Common:      a.commonLimits,
-		Read:        a.limiter.Read,
+		Read:        a.read,
 		Usage:       a.ledger.Usage,
 		Series:      a.ledger.Series,
 		Blocks:      a.blocks,
@@ -62,7 +63,7 @@ func (a *App) commonLimits() []*budget.Limit {
 }
 
 func (a *App) explain(ctx context.Context, keyID, path string, body []byte) (any, error) {
-	e, err := a.gateway.Explain(ctx, a.limiter.Read, keyID, path, body)
+	e, err := a.gateway.Explain(ctx, a.read, keyID, path, body)
 	var f *fault.Error
 	if errors.As(err, &f) && f.Code == fault.InvalidAPIKey {
 		return nil, admin.ErrNotFound
@@ -81,6 +82,22 @@ func (a *App) live() admin.Live {
 	return l
 }
 
+// readTimeout bounds a reading that no request waits for.
+const readTimeout = time.Second
+
+// errStoreDown is what reading says while the store is not asked.
+var errStoreDown = errors.New("the store of limits does not answer")
+
+// read reads counters for people: it may take longer than a request would wait.
+func (a *App) read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
+	if !a.limiter.Up() {
+		return nil, time.Time{}, errStoreDown
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return a.backing.limits.Read(ctx, lines)
+}
+
 // limitLevels are the limits with one counter, as the store has them.
 func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 	limits := limitsOf(a.config.Load())
@@ -88,7 +105,7 @@ func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 	for i, l := range limits {
 		lines[i] = budget.Line{Limit: l}
 	}
-	states, _, err := a.limiter.Read(ctx, lines)
+	states, _, err := a.read(ctx, lines)
 	levels := make([]telemetry.Level, len(limits))
 	for i, l := range limits {
 		levels[i] = telemetry.Level{

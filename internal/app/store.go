@@ -45,26 +45,36 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	} else {
 		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
 	}
+	watch := &keeperObserver{Metrics: a.metrics}
 	a.keeper = concurrency.New(concurrency.Config{
 		Store: a.backing.limits, Instance: instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
-		Logger: a.log, Observer: storeObserver{a.metrics},
+		Logger: a.log, Observer: watch,
 	})
 	a.limiter = failover.New(failover.Config{
 		Store: a.backing.limits, Keeper: a.keeper,
 		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: a.metrics,
 	})
+	watch.limiter = a.limiter
 	a.keeper.Start(a.limiter)
 	a.onClose(a.limiter.Close)
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
 }
 
-// storeObserver counts what the keeper of epochs does. A step of the store's
-// clock is logged by the keeper itself.
-type storeObserver struct{ *telemetry.Metrics }
+// keeperObserver counts what the keeper of epochs does, and lets the limiter
+// know how its calls ended, so that an outage is noticed without requests.
+type keeperObserver struct {
+	*telemetry.Metrics
+	limiter *failover.Limiter // set before the keeper starts
+}
 
-// ClockStep does nothing.
-func (storeObserver) ClockStep(time.Duration) {}
+// StoreCall passes the call on to the limiter, which counts it.
+func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
+	o.limiter.StoreCall(op, d, err)
+}
+
+// ClockStep does nothing: the keeper has logged it.
+func (o *keeperObserver) ClockStep(time.Duration) {}
 
 // openRedis opens two clients of the same Redis: one for limits, whose calls
 // are short or given up, and one for what nobody waits for.

@@ -84,8 +84,12 @@ func TestF2EachLimitSaysWhatHappensWithoutTheStore(t *testing.T) {
 		{"local", map[int]int{200: 5, 429: 7}},
 	} {
 		t.Run(s.policy, func(t *testing.T) {
-			w := start(t, setup{redis: true, gateways: 2, limits: "{name: rph, unit: requests, amount: 10, per: hour, when_store_down: " + s.policy + "}"})
+			w := start(t, setup{redis: true, gateways: 2, limits: "{name: rph, unit: requests, amount: 10, per: hour, when_store_down: " + s.policy + "}", store: "heartbeat: 100ms"})
 			w.all = w.all[:1]
+			// Three heartbeats long, so that each instance has heard of the other.
+			if a := w.Post(other, chat, ask("sim-out1-wait300ms")); a.Status != 200 {
+				t.Fatalf("got %d\n%s", a.Status, a.Body)
+			}
 			w.redis.Kill()
 			w.Eventually("noticed", 10*time.Second, func() bool { return w.Metrics().Sum("llmgw_store_up") == 0 })
 			got := map[int]int{}

@@ -12,7 +12,6 @@ import (
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
-	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
 )
 
@@ -35,6 +34,7 @@ type record struct {
 	status    int
 	code      fault.Code
 	limitedBy string // the limit that refused
+	admitted  bool   // no limit refused: what was reserved is settled
 
 	target   upstream.Target
 	attempts int
@@ -157,10 +157,7 @@ func (g *Gateway) record(rec *record) {
 
 // recordTokens counts what was reserved, used and given back.
 func (g *Gateway) recordTokens(rec *record, team, model string) {
-	if rec.held.id == "" {
-		if rec.ending.usage != (tokens.Usage{}) { // enforcement is off
-			g.Metrics.Tokens(team, model, rec.ending.usage)
-		}
+	if !rec.admitted {
 		return
 	}
 	reserved, used := rec.plan.reserved().Total(), rec.ending.usage.Total()

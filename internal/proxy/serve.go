@@ -66,6 +66,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
+	rec.admitted = true
 	s := &settlement{gateway: g, plan: p, held: held, reported: rec.began}
 	defer func() { s.settle(worst); rec.ending = s.ending }()
 	g.forward(w, r, rules, p, s, rec)

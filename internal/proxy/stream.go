@@ -26,6 +26,7 @@ type relayed struct {
 	client  context.Context
 	isEvent bool // server-sent events: flush each piece, and the last must be a terminal event
 	flushes bool
+	begun   bool  // the header was written
 	gone    bool  // the client can no longer be written to
 	after   int64 // bytes read since it left
 	left    int64 // bytes that the document still lacks, or -1 if unknown
@@ -42,14 +43,26 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, rules *Rules, s 
 		w: w, control: http.NewResponseController(w), rules: rules, s: s, resp: resp, rec: rec, client: r.Context(), left: -1,
 		isEvent: strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"),
 	}
-	a.writeHead()
-	a.write(resp.Prefix)
+	if a.isEvent || len(resp.Prefix) > 0 {
+		a.writeHead()
+		a.write(resp.Prefix)
+	}
 	err := a.copy()
+	if err != nil && !a.begun { // a header, and then nothing: no answer has begun
+		s.settle(unanswered(s.plan, r.Context(), true, err))
+		rec.ending = s.ending
+		g.refuse(w, rec, err)
+		return
+	}
 	a.finish(err)
 }
 
-// writeHead sends status and headers.
+// writeHead sends status and headers, once.
 func (a *relayed) writeHead() {
+	if a.begun {
+		return
+	}
+	a.begun = true
 	h := a.w.Header()
 	copyAnswerHeader(h, a.resp.Header, a.rules.Exposure)
 	if id := h.Get("Request-Id"); id != "" && a.resp.Header.Get("X-Request-Id") == "" {
@@ -120,6 +133,7 @@ func (a *relayed) copy() error {
 
 // take shows the next bytes to the meter and writes what it releases.
 func (a *relayed) take(p []byte) {
+	a.writeHead()
 	now := time.Now()
 	a.rec.last = now
 	out := a.resp.Meter.Feed(p)
@@ -196,6 +210,7 @@ func (a *relayed) betweenEvents() bool {
 // finish settles what the meter saw and ends the client's answer: cleanly only
 // if the provider's ended so.
 func (a *relayed) finish(err error) {
+	a.writeHead()
 	rest := a.resp.Meter.End()
 	report := a.resp.Meter.Report()
 	o := a.outcome(err, report.Complete)
