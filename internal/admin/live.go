@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,10 +43,16 @@ type liveBody struct {
 	Status      string         `json:"status"`
 	Enforcement string         `json:"enforcement,omitempty"`
 	Live        Live           `json:"live"`
-	Budgets     []limitBody    `json:"budgets"`
+	Budgets     []budgetGroup  `json:"budgets"`
 	Series      *ledger.Series `json:"series,omitempty"`
 	// Problems say what could not be had, in words.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// budgetGroup is a team's budgets, or those that all share.
+type budgetGroup struct {
+	Team   string      `json:"team"` // empty: shared
+	Limits []limitBody `json:"limits"`
 }
 
 const (
@@ -80,7 +87,7 @@ func (h *handler) liveNow(ctx context.Context) liveBody {
 
 // readLive gathers what it can get; what it cannot is a problem, not an error.
 func (h *handler) readLive(ctx context.Context) liveBody {
-	b := liveBody{At: h.config.Now().UTC(), Status: "ok", Budgets: []limitBody{}}
+	b := liveBody{At: h.config.Now().UTC(), Status: "ok", Budgets: []budgetGroup{}}
 	trouble := func(what string, err error) { b.Problems = append(b.Problems, what+": "+err.Error()) }
 	if h.config.Ready != nil {
 		b.Status, _ = h.config.Ready()
@@ -99,11 +106,11 @@ func (h *handler) readLive(ctx context.Context) liveBody {
 		b.Enforcement = mode
 	}
 	if h.config.Read != nil {
-		budgets, at, err := h.levels(ctx, h.watched())
+		budgets, at, err := h.budgets(ctx)
 		if err != nil {
 			trouble("budgets", err)
 		} else {
-			b.Budgets, b.At = budgets, at.UTC()
+			b.Budgets, b.At = budgets, at
 		}
 	}
 	if h.config.Series != nil {
@@ -117,22 +124,35 @@ func (h *handler) readLive(ctx context.Context) liveBody {
 	return b
 }
 
-// watched lists the limits with a level of their own, teams' first.
-func (h *handler) watched() []*budget.Limit {
-	var limits []*budget.Limit
+// budgets reads the limits with a level of their own: those that all share
+// first, then each team's with its keys'.
+func (h *handler) budgets(ctx context.Context) ([]budgetGroup, time.Time, error) {
+	var names []string
+	var groups [][]*budget.Limit
+	room := maxBudgets
+	group := func(name string, limits []*budget.Limit) {
+		limits = slices.DeleteFunc(slices.Clone(limits), func(l *budget.Limit) bool { return !single(l) })
+		limits = limits[:min(len(limits), room)]
+		room -= len(limits)
+		if len(limits) > 0 {
+			names, groups = append(names, name), append(groups, limits)
+		}
+	}
 	if h.config.Common != nil {
-		limits = append(limits, h.config.Common()...)
+		group("", h.config.Common())
 	}
 	if h.config.Teams != nil {
 		for _, t := range h.config.Teams() {
-			limits = append(limits, ownLimits(t)...)
+			group(t.Name, ownLimits(t))
 		}
 	}
-	kept := limits[:0:0]
-	for _, l := range limits {
-		if single(l) && len(kept) < maxBudgets {
-			kept = append(kept, l)
-		}
+	levels, at, err := h.levels(ctx, slices.Concat(groups...))
+	if err != nil {
+		return nil, time.Time{}, err
 	}
-	return kept
+	out := make([]budgetGroup, 0, len(groups))
+	for i, limits := range groups {
+		out = append(out, budgetGroup{names[i], show(limits, levels)})
+	}
+	return out, at, nil
 }

@@ -94,19 +94,16 @@ func (h *handler) team(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	bodies, at, err := h.levels(r.Context(), limits)
+	levels, at, err := h.levels(r.Context(), limits)
 	if err != nil {
 		storeAway(w, err)
 		return
 	}
-	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), bodies, at})
+	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), show(limits, levels), at})
 }
 
-// levels shows limits as the store has them now. Team limits come first.
-func (h *handler) levels(ctx context.Context, limits []*budget.Limit) ([]limitBody, time.Time, error) {
-	rank := func(s budget.Scope) int { return slices.Index(scopeOrder, s) }
-	limits = slices.Clone(limits)
-	slices.SortStableFunc(limits, func(a, b *budget.Limit) int { return cmp.Compare(rank(a.Scope), rank(b.Scope)) })
+// levels reads what limits have now, of those that have one counter.
+func (h *handler) levels(ctx context.Context, limits []*budget.Limit) (map[*budget.Limit]budget.LineState, time.Time, error) {
 	var lines []budget.Line
 	for _, l := range limits {
 		if single(l) {
@@ -120,21 +117,31 @@ func (h *handler) levels(ctx context.Context, limits []*budget.Limit) ([]limitBo
 	if len(states) != len(lines) {
 		return nil, time.Time{}, fmt.Errorf("the store told %d levels of %d limits", len(states), len(lines))
 	}
+	levels := make(map[*budget.Limit]budget.LineState, len(lines))
+	for i, line := range lines {
+		levels[line.Limit] = states[i]
+	}
+	return levels, at.UTC(), nil
+}
+
+// show shows limits with their levels, the team's own first.
+func show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []limitBody {
+	rank := func(s budget.Scope) int { return slices.Index(scopeOrder, s) }
+	limits = slices.Clone(limits)
+	slices.SortStableFunc(limits, func(a, b *budget.Limit) int { return cmp.Compare(rank(a.Scope), rank(b.Scope)) })
 	bodies := make([]limitBody, 0, len(limits))
 	for _, l := range limits {
 		b := describe(l)
-		if single(l) {
-			s := states[0]
-			states = states[1:]
-			b.Capacity = quantityOf(l.Unit, s.Capacity)
-			b.Remaining = quantityOf(l.Unit, s.Remaining)
-			b.Open = quantityOf(l.Unit, s.Open)
-			ms := (s.Reset + time.Millisecond - 1).Milliseconds()
+		if level, ok := levels[l]; ok {
+			b.Capacity = quantityOf(l.Unit, level.Capacity)
+			b.Remaining = quantityOf(l.Unit, level.Remaining)
+			b.Open = quantityOf(l.Unit, level.Open)
+			ms := (level.Reset + time.Millisecond - 1).Milliseconds()
 			b.ResetMS = &ms
 		}
 		bodies = append(bodies, b)
 	}
-	return bodies, at, nil
+	return bodies
 }
 
 func describe(l *budget.Limit) limitBody {
