@@ -7,10 +7,10 @@ import (
 	"llmgw/internal/dialect/dialecttest"
 )
 
-func TestTheDialectPassesItsSuite(t *testing.T) {
+func suite() dialecttest.Suite {
 	flavor := func(name string) dialecttest.Source { return dialecttest.Source{Operation: dialect.Chat, Flavor: name} }
 	of := func(o dialect.Operation) dialecttest.Source { return dialecttest.Source{Operation: o} }
-	dialecttest.Run(t, dialecttest.Suite{
+	return dialecttest.Suite{
 		Dialect: New(),
 		Answers: map[string]dialecttest.Source{
 			"openai.chat": flavor("openai"), "openai.error": flavor("openai"), "mistral.chat": flavor("mistral"), "mistral.error": flavor("mistral"),
@@ -23,5 +23,9 @@ func TestTheDialectPassesItsSuite(t *testing.T) {
 		},
 		Requests:  []string{"openai.chat", "openai.completions", "openai.responses", "openai.embeddings", "openai.audio.speech", "together.chat", "xai.chat", "mistral.chat", "vllm.chat"},
 		MidStream: dialecttest.WithEvent,
-	})
+	}
 }
+
+func TestTheDialectPassesItsSuite(t *testing.T) { dialecttest.Run(t, suite()) }
+
+func FuzzMeter(f *testing.F) { dialecttest.Fuzz(f, suite()) }

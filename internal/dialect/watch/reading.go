@@ -207,7 +207,9 @@ func (r *reading) Scalar(id int, kind jsonscan.Kind, value []byte) {
 		return
 	}
 	if id >= firstCount && id <= lastCount {
-		r.number(id, value)
+		if kind == jsonscan.Number {
+			r.number(id, value)
+		}
 		return
 	}
 	switch id {
