@@ -28,6 +28,7 @@ import (
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/anthropic"
 	"llmgw/internal/dialect/openai"
 	"llmgw/internal/estimate"
 	"llmgw/internal/ledger"
@@ -180,7 +181,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 
 // dialects are the APIs that the gateway speaks.
 func dialects() []dialect.Dialect {
-	return []dialect.Dialect{openai.New()}
+	return []dialect.Dialect{openai.New(), anthropic.New()}
 }
 
 // Run serves until ctx ends, then stops in order. It returns an error if a
