@@ -66,6 +66,7 @@ func (k *Keeper) Observe(at, sent, received time.Time) {
 	if step.Abs() <= k.cfg.ClockTolerance {
 		return
 	}
+	k.steady.Store(0)
 	k.cfg.Observer.ClockStep(step)
 	k.cfg.Logger.Error("the store's clock stepped", "by", step.String())
 }

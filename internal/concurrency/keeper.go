@@ -90,9 +90,10 @@ type Keeper struct {
 	cfg   Config
 	clock clock
 
-	epoch atomic.Pointer[life]
-	live  atomic.Int64
-	beats chan struct{} // asks for a beat now
+	epoch  atomic.Pointer[life]
+	fleet  fleet
+	steady atomic.Int64  // since when, in unix nanoseconds, every beat was answered; 0: the last was not
+	beats  chan struct{} // asks for a beat now
 
 	open   Reservations
 	cancel context.CancelFunc
@@ -133,7 +134,7 @@ func New(cfg Config) *Keeper {
 	}
 	k := &Keeper{cfg: cfg, beats: make(chan struct{}, 1)}
 	k.clock.base = time.Now()
-	k.live.Store(1)
+	k.fleet.live.Store(1)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.cfg.Instance += "@" + strconv.FormatInt(k.clock.base.UnixMilli(), 36) + random(4)
 	k.epoch.Store(k.life(0))
@@ -186,9 +187,10 @@ func (k *Keeper) Renew(fenced budget.Epoch) budget.Epoch {
 	}
 }
 
-// Live is the number of gateways that beat, this one included, as of the last
-// answer; at least 1.
-func (k *Keeper) Live() int { return int(k.live.Load()) }
+// Live is the number of gateways that beat, this one included; at least 1. It
+// rises at once and falls only when fewer were told for ReclaimAfter: a store
+// that comes back empty hears of the gateways one by one.
+func (k *Keeper) Live() int { return int(k.fleet.live.Load()) }
 
 // Beat asks for a beat now, to learn the store's time or to show a new epoch.
 // It does not block.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/budget"
@@ -38,22 +40,60 @@ func (k *Keeper) heartbeat() {
 		k.Renew(e)
 	}
 	if err != nil {
+		k.steady.Store(0)
 		return
 	}
+	k.steady.CompareAndSwap(0, sent.UnixNano())
 	k.Observe(b.At, sent, time.Now())
-	k.live.Store(int64(max(1, b.Live)))
+	k.fleet.see(max(1, b.Live), k.cfg.ReclaimAfter)
+}
+
+// fleet is the number of live gateways.
+type fleet struct {
+	live atomic.Int64
+
+	mu    sync.Mutex
+	seen  time.Time // when live was last told
+	fewer int       // the most that was told since
+}
+
+// see takes a number that the store has told.
+func (f *fleet) see(n int, patience time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	switch {
+	case n >= int(f.live.Load()):
+	case now.Sub(f.seen) < patience:
+		f.fewer = max(f.fewer, n)
+		return
+	default:
+		n = max(n, f.fewer)
+	}
+	f.live.Store(int64(n))
+	f.seen, f.fewer = now, 0
 }
 
 // reclaim ends what silent epochs left, this process's predecessor included.
 // Every gateway does it, each at its own times: whoever comes first does the
 // work, and the others find none.
+//
+// After the store was away, or its clock stepped, every gateway looks silent to
+// it until it has beaten again. So a gateway reclaims only once its own beats
+// have been answered for as long as any living one needs for that.
 func (k *Keeper) reclaim() {
-	k.pause(k.cfg.Heartbeat / 2)
 	for k.ctx.Err() == nil {
-		k.sweep()
 		k.pause(k.cfg.ReclaimAfter / 4)
+		k.heartbeat()
+		if since := k.steady.Load(); since != 0 && time.Now().UnixNano()-since >= int64(k.settling()) {
+			k.sweep()
+		}
 	}
 }
+
+// settling is the time in which every living gateway has beaten: one call that
+// was under way, the next, and one to spare.
+func (k *Keeper) settling() time.Duration { return k.cfg.Timeout + 2*k.cfg.Heartbeat }
 
 // sweep reclaims batch by batch until nothing is left to reclaim.
 func (k *Keeper) sweep() {

@@ -74,3 +74,8 @@ func (l *Limiter) judge(op string, took time.Duration, err error) bool {
 	}
 	return false
 }
+
+// StoreCall notes a call of the store that another made, such as the Keeper's
+// heartbeats: so the store goes down without a request's help. It has the form
+// of concurrency.Observer's method and tells this Limiter's Observer, too.
+func (l *Limiter) StoreCall(op string, took time.Duration, err error) { l.judge(op, took, err) }
