@@ -30,6 +30,8 @@ type fakeStore struct {
 	sizes    []int // of the batches
 	skew     time.Duration
 	down     error
+	delay    time.Duration // of a heartbeat, whatever its context
+	beating  bool
 }
 
 type record struct {
@@ -43,8 +45,13 @@ func newFakeStore() *fakeStore {
 
 func (f *fakeStore) lock() func() { f.mu.Lock(); return f.mu.Unlock }
 
-func (f *fakeStore) Heartbeat(ctx context.Context, e budget.Epoch) (budget.Beat, error) {
+func (f *fakeStore) Heartbeat(_ context.Context, e budget.Epoch) (budget.Beat, error) {
+	if f.delay > 0 {
+		f.set(func() { f.beating = true })
+		time.Sleep(f.delay)
+	}
 	defer f.lock()()
+	f.beating = false
 	if f.down != nil {
 		return budget.Beat{}, f.down
 	}
@@ -488,6 +495,20 @@ func TestRetiringEndsTheEpochAndItsLoops(t *testing.T) {
 			t.Error("the epoch still counts as live")
 		}
 		retire(t, k) // again, without effect
+	})
+}
+
+func TestRetiringWaitsForACallUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStore()
+		f.delay = 10 * time.Second
+		k, _ := start(t, f, "a", nil)
+		retire(t, k)
+		f.set(func() {
+			if f.beating {
+				t.Error("a beat is still under way after retiring: it would bring the epoch back")
+			}
+		})
 	})
 }
 
