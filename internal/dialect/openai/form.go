@@ -25,15 +25,12 @@ func parseForm(c *dialect.Call, boundary string) error {
 	if err != nil {
 		return err
 	}
-	model, ok := fields["model"]
-	if !ok {
-		return fault.Invalid("model", "The form names no model.")
-	}
-	if model.Start == model.End {
-		return fault.Invalid("model", "model must not be empty.")
-	}
 	text := func(name string) string { return string(c.Request.Body[fields[name].Start:fields[name].End]) }
-	c.Model, c.ModelSpan, c.User = text("model"), model, text("user")
+	c.ModelSpan = fields["model"]
+	if c.Model == "" {
+		c.Model = text("model")
+	}
+	c.User = text("user")
 	if err := request.CheckModel(c.Model); err != nil {
 		return err
 	}
@@ -147,10 +144,17 @@ func brokenForm(why string) error {
 	return fault.Invalid("", fmt.Sprintf("The request's body is not a valid form: %s.", why))
 }
 
-// formBody is a form with the model's name replaced where it differs.
-func formBody(c *dialect.Call, to dialect.Upstream) [][]byte {
-	if to.Model == "" || to.Model == c.Model || c.ModelSpan.Empty() {
-		return [][]byte{c.Request.Body}
+// formBody is a form with the model's name written where it differs, or where
+// only the path had it.
+func formBody(c *dialect.Call, to dialect.Upstream, boundary string) [][]byte {
+	body := c.Request.Body
+	if to.Model == "" || to.Model == c.Model && !inPath(c) {
+		return [][]byte{body}
 	}
-	return request.Splice(c.Request.Body, []request.Edit{{At: c.ModelSpan, Text: []byte(to.Model)}})
+	if !c.ModelSpan.Empty() {
+		return request.Splice(body, []request.Edit{{At: c.ModelSpan, Text: []byte(to.Model)}})
+	}
+	at := max(0, bytes.Index(body, []byte("--"+boundary)))
+	field := fmt.Appendf(nil, "--%s\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n%s\r\n", boundary, to.Model)
+	return request.Splice(body, []request.Edit{{At: dialect.Span{Start: at, End: at}, Text: field}})
 }

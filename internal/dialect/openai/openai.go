@@ -45,6 +45,10 @@ const (
 // version is what clients have in their base URL.
 const version = "/v1"
 
+// ParamDeployment is the parameter of patterns that name the model, in dialects
+// that have this API below such a path.
+const ParamDeployment = "deployment"
+
 // ParamResponse is the pattern's parameter that names a stored response.
 const ParamResponse = "response_id"
 
@@ -71,17 +75,24 @@ var stored = []dialect.Endpoint{
 	{Method: "GET", Pattern: pathStored + "/input_items", Operation: dialect.Stored},
 }
 
-// Under returns the endpoints of this API below a prefix of their own.
-func Under(prefix string) []dialect.Endpoint {
-	all := slices.Concat(answered, stored)
-	for i := range all {
-		all[i].Pattern = prefix + all[i].Pattern
+// Answered returns the endpoints that a model answers, below a prefix.
+func Answered(prefix string) []dialect.Endpoint { return under(prefix, answered) }
+
+// Stored returns the endpoints of what the provider keeps, below a prefix.
+func Stored(prefix string) []dialect.Endpoint { return under(prefix, stored) }
+
+func under(prefix string, endpoints []dialect.Endpoint) []dialect.Endpoint {
+	moved := slices.Clone(endpoints)
+	for i := range moved {
+		moved[i].Pattern = prefix + moved[i].Pattern
 	}
-	return all
+	return moved
 }
 
 // Endpoints implements dialect.Dialect.
-func (Dialect) Endpoints() []dialect.Endpoint { return Under(version) }
+func (Dialect) Endpoints() []dialect.Endpoint {
+	return append(Answered(version), Stored(version)...)
+}
 
 // Meter implements dialect.Dialect.
 func (Dialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) dialect.Meter {

@@ -19,13 +19,14 @@ const moderationDefault = "omni-moderation-latest"
 
 // Parse implements dialect.Dialect.
 func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
-	return Parse(Name, r)
+	return Parse(Name, "", r)
 }
 
 // Parse reads a request to one of this package's paths for a dialect that has
-// the same endpoints elsewhere.
-func Parse(name string, r dialect.Request) (*dialect.Call, error) {
-	c := &dialect.Call{Request: r, Dialect: name, Choices: 1}
+// them too. If model is not empty the path names the model, and what the body
+// says of it has no effect.
+func Parse(name, model string, r dialect.Request) (*dialect.Call, error) {
+	c := &dialect.Call{Request: r, Dialect: name, Model: model, Choices: 1}
 	switch r.Endpoint.Operation {
 	case dialect.Stored:
 		return c, parseStored(c)
@@ -39,7 +40,10 @@ func Parse(name string, r dialect.Request) (*dialect.Call, error) {
 		return nil, err
 	}
 	c.BodyObject, c.Members = b.Object, b.Members
-	if err := parseCommon(c, b); err != nil {
+	if err := parseModel(c, b); err != nil {
+		return nil, err
+	}
+	if err := parseStream(c, b); err != nil {
 		return nil, err
 	}
 	return c, parseOperation(c, b)
@@ -61,21 +65,27 @@ func parseStored(c *dialect.Call) error {
 	return nil
 }
 
-func parseCommon(c *dialect.Call, b request.Body) (err error) {
+func parseModel(c *dialect.Call, b request.Body) (err error) {
 	if at, ok := b.Find("models"); ok && b.Kind(at) == jsonscan.Array {
 		return fault.Invalid("models", "models is not supported here, as what it leads to could not be charged: name one model in model.")
 	}
+	if c.Model != "" {
+		return request.CheckModel(c.Model)
+	}
 	if _, named := b.Find("model"); !named && c.Endpoint.Operation == dialect.Moderation {
 		c.Model = moderationDefault
-	} else if c.Model, c.ModelSpan, err = b.Model(); err != nil {
-		return err
+		return nil
 	}
+	c.Model, c.ModelSpan, err = b.Model()
+	return err
+}
+
+func parseStream(c *dialect.Call, b request.Body) error {
 	stream, err := b.Switch("stream", request.Off)
 	if err != nil {
 		return err
 	}
-	c.Stream = bool(stream)
-	c.User = b.User()
+	c.Stream, c.User = bool(stream), b.User()
 	return parseStreamOptions(c, b)
 }
 

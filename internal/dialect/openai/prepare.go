@@ -60,11 +60,11 @@ func Body(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
 	if len(c.Request.Body) == 0 {
 		return nil, false
 	}
-	if _, ok := multipart(c.Header); ok {
-		return formBody(c, to), false
+	if boundary, ok := multipart(c.Header); ok {
+		return formBody(c, to, boundary), false
 	}
 	var edits []request.Edit
-	if to.Model != "" && to.Model != c.Model {
+	if to.Model != "" && (to.Model != c.Model || inPath(c)) {
 		edits = append(edits, request.Member(c.Request.Body, c.BodyObject, "model", request.AppendString(nil, to.Model)))
 	}
 	if to.InjectUsage && c.Stream && !c.WantsUsage && canInject(c) && !alwaysReports(to.Flavor) {
@@ -77,6 +77,10 @@ func Body(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
 	}
 	return request.Splice(c.Request.Body, edits), injected
 }
+
+// inPath tells whether the call's model stands in its path, and what the body
+// says of it, if anything, has no effect.
+func inPath(c *dialect.Call) bool { return len(c.Params[ParamDeployment]) > 0 }
 
 // inject asks for usage within what the client sent.
 func inject(c *dialect.Call) request.Edit {

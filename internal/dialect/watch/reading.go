@@ -271,8 +271,8 @@ func (r *reading) errorPart(id int, kind jsonscan.Kind, value []byte) {
 			r.fault.Message = string(value)
 		}
 	case ErrorType:
-		if string(value) == "error" {
-			return // Anthropic's name for the whole document
+		if kind != jsonscan.String || string(value) == "error" {
+			return // Azure's status, or Anthropic's name for the whole document
 		}
 		r.fault.Type = either(r.fault.Type, string(value))
 	case ErrorCode:
