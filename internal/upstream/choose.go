@@ -191,9 +191,7 @@ const maxTargets = 1000
 // prepare is the dialect's outbound call for t, by k.
 func (s *state) prepare(j *Job, t Target, k *key) (dialect.Outbound, error) {
 	up := t.upstream(k.secret)
-	if up.Model == "" {
-		up.Model = j.Call.Model
-	}
+	up.Model = t.model(j)
 	switch t.Provider.Usage {
 	case Always:
 		up.InjectUsage = true

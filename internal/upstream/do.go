@@ -164,6 +164,9 @@ func (r *run) end() (*Response, error) {
 		r.drop(r.best)
 		return nil, err
 	}
+	if r.best.response == nil && r.best.err == nil {
+		return nil, fault.New(fault.Internal, "There is no target for this request.")
+	}
 	return r.best.result()
 }
 

@@ -22,9 +22,22 @@ type attempt struct {
 	transport http.RoundTripper
 }
 
-// exchange sends a try and judges its answer. Whatever its outcome, the turn is
-// settled by it or by the response that it holds.
-func (c *Client) exchange(ctx context.Context, r *run, a attempt) outcome {
+// exchange sends a try and judges its answer. Whatever its outcome, a panic of
+// the dialect included, the turn is settled by it or by the response that it
+// holds.
+func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
+	done := false
+	defer func() {
+		if !done {
+			a.turn.full()
+		}
+	}()
+	o = c.tryOnce(ctx, r, a)
+	done = true
+	return o
+}
+
+func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	p := a.target.Provider
 	out, err := a.state.prepare(r.job, a.target, a.key)
 	if err != nil {
@@ -48,7 +61,7 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) outcome {
 	response := &Response{
 		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body, Target: a.target,
 		Attempts: r.attempts, QueueWait: r.waited, Sent: sent, HeaderAt: time.Now(),
-		http: resp, turn: a.turn, kept: keeps(p, r.job),
+		http: resp, turn: a.turn, model: a.target.model(r.job), kept: keeps(p, r.job),
 	}
 	response.Meter = r.job.Dialect.Meter(r.job.Call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
 		dialect.MeterOptions{

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ func judge(status int, body []byte, h http.Header, now time.Time) (again, time.D
 		if e.spent() || e.tooLarge() {
 			return elsewhere, 0
 		}
-		return anywhere, max(retryAfter(h, now), e.retryDelay(), fallbackAfter(h, now))
+		return anywhere, e.wait(h, now)
 	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
 		return anywhere, retryAfter(h, now)
@@ -58,12 +59,34 @@ func judge(status int, body []byte, h http.Header, now time.Time) (again, time.D
 	}
 }
 
-// fallbackAfter is what the reset headers say, where Retry-After says nothing.
-func fallbackAfter(h http.Header, now time.Time) time.Duration {
-	if retryAfter(h, now) > 0 {
-		return 0
+// wait is how long a refusal for a rate asks to wait: in its headers, in its
+// details, else in its reset headers or in words. 0: it does not say.
+func (e errorBody) wait(h http.Header, now time.Time) time.Duration {
+	if d := max(retryAfter(h, now), e.retryDelay()); d > 0 {
+		return d
 	}
-	return resetAfter(h, now)
+	if d := resetAfter(h, now); d > 0 {
+		return d
+	}
+	return e.said()
+}
+
+// said is the wait that the message asks for: "try again in 564ms" of OpenAI,
+// "retry after 6 seconds" of Azure.
+func (e errorBody) said() time.Duration {
+	if _, rest, ok := strings.Cut(e.message, "try again in "); ok {
+		word, _, _ := strings.Cut(rest, " ")
+		if d, err := time.ParseDuration(strings.TrimRight(word, ".,")); err == nil {
+			return bounded(d.Seconds())
+		}
+	}
+	if _, rest, ok := strings.Cut(e.message, "retry after "); ok {
+		word, unit, _ := strings.Cut(rest, " ")
+		if n, err := strconv.ParseFloat(word, 64); err == nil && strings.HasPrefix(unit, "second") {
+			return bounded(n)
+		}
+	}
+	return 0
 }
 
 // sick tells whether a status speaks of the provider's health and not of the

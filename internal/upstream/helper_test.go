@@ -19,7 +19,8 @@ import (
 
 // memory is a Limiter over the memory store: one store, any number of gateways.
 type memory struct {
-	store *memstore.Store
+	store   *memstore.Store
+	latency time.Duration // of a reserve
 
 	mu       sync.Mutex
 	open     map[string][]budget.Line
@@ -35,6 +36,9 @@ func newMemory() *memory {
 
 func (m *memory) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
 	r.Epoch = "e1"
+	if m.latency > 0 {
+		time.Sleep(m.latency)
+	}
 	v, err := m.store.Reserve(ctx, r)
 	if err != nil {
 		return budget.Verdict{Outcome: budget.Unavailable, Binding: -1}

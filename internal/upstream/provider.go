@@ -85,11 +85,19 @@ type Target struct {
 	Weight int
 }
 
-// upstream is t for the dialect, with one of the provider's keys.
+// upstream is t's provider for the dialect, with one of its keys.
 func (t Target) upstream(key string) dialect.Upstream {
 	p := t.Provider
 	return dialect.Upstream{
 		Provider: p.Name, Flavor: p.Flavor, BaseURL: p.BaseURL, APIVersion: p.APIVersion,
-		Region: p.Region, APIKey: key, Model: t.Model,
+		Region: p.Region, APIKey: key,
 	}
+}
+
+// model is the provider's name of the model that j asks for.
+func (t Target) model(j *Job) string {
+	if t.Model == "" {
+		return j.Call.Model
+	}
+	return t.Model
 }

@@ -29,9 +29,10 @@ type Response struct {
 	Sent      time.Time     // when this try was sent
 	HeaderAt  time.Time     // when its header had come
 
-	http *http.Response
-	turn *turn // nil: nothing is left to settle
-	kept bool  // the provider goes on counting what it counted at arrival
+	http  *http.Response
+	turn  *turn  // nil: nothing is left to settle
+	model string // as the provider names it
+	kept  bool   // the provider goes on counting what it counted at arrival
 }
 
 // Trailer is what the provider sent after the body; complete once Body was read
@@ -42,7 +43,7 @@ func (r *Response) Trailer() http.Header { return r.http.Trailer }
 // what the provider counts of that instead of the estimate, and its slot is free. The first call counts. It
 // never blocks.
 func (r *Response) Settle(used tokens.Usage) {
-	n := atEnd(r.Target.Provider, used)
+	n := atEnd(r.Target.Provider, r.model, used)
 	if r.kept {
 		n = max(n, r.turn.counted())
 	}
