@@ -53,7 +53,7 @@ func (r *reader) imageTokens(data, detail []byte) int {
 	if !ok {
 		s = size{} // by the rule's default
 	}
-	return r.model.images.tokens(s, string(unescaped(detail))) + r.model.images.frame
+	return r.model.images.tokens(s, string(unescaped(detail)))
 }
 
 // The parts of an image that are decoded to find its size: enough for most

@@ -26,7 +26,7 @@ type imageRule struct {
 	// low and original replace limit at these levels of detail of patchedImage,
 	// high that of high; zero: the same.
 	low, high, original patchLimit
-	frame               int // for an image in a message, beside the image's own
+	frame               int // what a chat's format adds for an image
 }
 
 // patchLimit is what an image is shrunk to before its patches are counted.

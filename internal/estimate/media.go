@@ -52,6 +52,7 @@ func (r *reader) media(mediaType, data, detail []byte) {
 		r.t.media += r.pages(data)
 	default:
 		r.t.images += r.imageTokens(data, detail)
+		r.t.overhead += r.model.images.frame
 	}
 }
 

@@ -129,11 +129,20 @@ func BenchmarkReference(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild measures what the first use of an encoding costs.
+// BenchmarkBuild measures what the first use of an encoding costs, and what its
+// tables take.
 func BenchmarkBuild(b *testing.B) {
+	live := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / (1 << 20)
+	}
 	for _, name := range names {
 		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
+			sink.Store(nil)
+			before := live()
+			defer func() { b.ReportMetric(live()-before, "MB-live") }()
 			for b.Loop() {
 				e, err := build(name, splitO200K)
 				if err != nil {
