@@ -33,7 +33,11 @@ type gateway struct {
 }
 
 func start(store budget.Store, instance string, timeout time.Duration) *gateway {
-	keeper := concurrency.New(concurrency.Config{Store: store, Instance: instance, Logger: quiet})
+	return startWith(store, concurrency.Config{Store: store, Instance: instance, Logger: quiet}, timeout)
+}
+
+func startWith(store budget.Store, cfg concurrency.Config, timeout time.Duration) *gateway {
+	keeper := concurrency.New(cfg)
 	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: timeout, Logger: quiet})
 	keeper.Start(limiter)
 	return &gateway{limiter, keeper}
