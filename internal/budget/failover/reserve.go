@@ -14,10 +14,10 @@ import (
 // reservation must be settled, once for each Reserve of its ID.
 //
 // A request with an amount that cannot be counted or an ID that is in use with
-// other amounts, and every request after Close, is Unavailable with Binding -1.
+// other amounts, and every request after Close, is Unavailable.
 func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
 	if l.closed.Load() || !r.Valid() {
-		return l.refused()
+		return l.refused(&r)
 	}
 	if r.CrashCharge == "" {
 		r.CrashCharge = l.cfg.CrashCharge
@@ -35,7 +35,7 @@ func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict 
 		return v
 	case errors.Is(err, budget.ErrConflict):
 		l.log.Warn("a reservation's id is in use with other amounts", "id", r.ID)
-		return l.refused()
+		return l.refused(&r)
 	case errors.Is(err, budget.ErrTooLate):
 		// It came in time, so the store's clock is not what it was.
 		l.keeper.Beat()
@@ -45,9 +45,17 @@ func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict 
 	return l.decide(r)
 }
 
-// refused is the verdict on what cannot be asked.
-func (l *Limiter) refused() budget.Verdict {
-	return budget.Verdict{Outcome: budget.Unavailable, Binding: -1, Wait: closedWait, At: l.now()}
+// refused is the verdict on what cannot be asked: its first line binds, as a
+// line must.
+func (l *Limiter) refused(r *budget.Request) budget.Verdict {
+	v := budget.Verdict{
+		Outcome: budget.Unavailable, Binding: min(0, len(r.Lines)-1), Wait: closedWait, At: l.now(),
+		Lines: make([]budget.LineState, len(r.Lines)),
+	}
+	for i, line := range r.Lines {
+		v.Lines[i] = budget.LineState{Outcome: budget.Unavailable, Capacity: line.Limit.Capacity(), Wait: closedWait}
+	}
+	return v
 }
 
 // ask asks the store within one deadline: once, or twice if this process turns

@@ -182,8 +182,8 @@ func TestClosingWritesEverythingAndRetires(t *testing.T) {
 		if got := fmt.Sprint(w.ledger.retired); got != "[gw.0]" {
 			t.Errorf("got %v retired, want the epoch", got)
 		}
-		if v := w.reserve("r4", line(loose, 1)); v.Outcome != budget.Unavailable || v.Binding != -1 {
-			t.Errorf("got %+v after closing, want unavailable", v)
+		if v := w.reserve("r4", line(loose, 1)); v.Outcome != budget.Unavailable || v.Binding != 0 || len(v.Lines) != 1 {
+			t.Errorf("got %+v after closing, want unavailable, by its first line", v)
 		}
 		w.Settle("r2", used(1)) // too late, and without effect
 	})
@@ -257,8 +257,8 @@ func TestWhatCannotBeAskedIsRefused(t *testing.T) {
 		w := newWorld(t, nil)
 		w.reserve("r1", line(tpm, 10))
 		for what, n := range map[string]int64{"an id with another amount": 11, "a negative amount": -1, "an absurd amount": 1 << 60} {
-			if v := w.reserve("r1", line(tpm, n)); v.Outcome != budget.Unavailable || v.Binding != -1 {
-				t.Errorf("%s: got %+v, want unavailable, by no line", what, v)
+			if v := w.reserve("r1", line(tpm, n)); v.Outcome != budget.Unavailable || v.Binding != 0 || len(v.Lines) != 1 {
+				t.Errorf("%s: got %+v, want unavailable, by its first line", what, v)
 			}
 		}
 		if !w.Up() {
