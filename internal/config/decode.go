@@ -64,11 +64,10 @@ func (d *decoder) is(n *node, k kind) bool {
 	return false
 }
 
-// object reads n's keys by f: unknown ones and repetitions are problems. It
-// tells whether n was an object at all.
-func (d *decoder) object(n *node, f fields) bool {
+// object reads n's keys by f: unknown ones and repetitions are problems.
+func (d *decoder) object(n *node, f fields) {
 	if !d.is(n, object) {
-		return false
+		return
 	}
 	seen := make(map[string]*node, len(n.entries))
 	for _, e := range n.entries {
@@ -84,7 +83,6 @@ func (d *decoder) object(n *node, f fields) bool {
 		}
 		read(e.value)
 	}
-	return true
 }
 
 // expected is the hint behind an unknown key: the one that was meant, or all.

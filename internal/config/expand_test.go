@@ -18,7 +18,7 @@ func TestWhatADollarStandsFor(t *testing.T) {
 		File: func(path string) ([]byte, error) {
 			content, ok := map[string]string{
 				"secret": "hush", "line": "hush\n", "dos": "hush\r\n", "lines": "a\nb\n\n", "empty": "",
-				"bad": "\xff", "large": strings.Repeat("x", maxSecretBytes+1), "a:-b": "colon",
+				"bad": "\xff", "full": strings.Repeat("x", maxSecretBytes), "large": strings.Repeat("x", maxSecretBytes+1), "a:-b": "colon",
 			}[path]
 			if !ok {
 				return nil, &fs.PathError{Op: "open", Path: "/etc/" + path, Err: fs.ErrNotExist}
@@ -47,6 +47,7 @@ func TestWhatADollarStandsFor(t *testing.T) {
 		{"${file:lines}", "a\nb\n", ""}, // one line break is cut
 		{"${file:empty}", "", ""},
 		{"${file:a:-b}", "colon", ""},
+		{"${file:full}", strings.Repeat("x", maxSecretBytes), ""},
 
 		{"${NONE}", "", "the environment variable NONE is not set (${NONE:-} would be empty then)"},
 		{"${HOST} ${NONE}", "", "the environment variable NONE is not set"},

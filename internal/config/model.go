@@ -128,9 +128,7 @@ func (d *decoder) weights(r *tokens.Rates) func(*node) {
 func (d *decoder) prices(dst **tokens.Rates) func(*node) {
 	return func(n *node) {
 		r := new(tokens.Rates)
-		if !d.object(n, d.rates(r)) {
-			return
-		}
+		d.object(n, d.rates(r))
 		d.need(n, "a price list", "input", "output")
 		if n.value("cached_input") == nil {
 			r.CachedInput = r.Input

@@ -26,6 +26,8 @@ func TestBrokenYAMLIsToldWithItsPlace(t *testing.T) {
 		{"an alias", "a: &a [1]\nb: *a\n", "1:4: anchors and aliases are not supported\n2:4: anchors and aliases are not supported"},
 		{"a merge key", "a: {<<: {b: 1}}\n", "1:5: merge keys are not supported"},
 		{"a tag", "a: !!str 1\n", "1:4: tags are not supported"},
+		{"a key with an anchor", "a: {&k b: 1}\n", "1:5: a key must be a plain word"},
+		{"a key with a tag", "a: {!!str b: 1}\n", "1:5: a key must be a plain word"},
 		{"a list as a key", "? [a]\n: 1\n", "1:3: a key must be a plain word"},
 
 		{"a byte that is no UTF-8", "a: 1\nä: \xff\n", "2:4: this byte is no UTF-8"},

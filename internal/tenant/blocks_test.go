@@ -196,6 +196,13 @@ func TestBlocksStayInForceWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
+func TestDeletingFromAnEmptyStoreFindsNothing(t *testing.T) {
+	b := NewBlocks(NewSharedBlocks(&sharedMap{}), (&clock{noon}).now)
+	if known, err := b.Delete(t.Context(), "blk_1"); known || err != nil {
+		t.Errorf("got %v, %v, want false", known, err)
+	}
+}
+
 func TestOneUnreadableBlockDoesNotHideTheOthers(t *testing.T) {
 	shared := &sharedMap{m: map[string]string{"bad": "{", "good": `{"scope":"team","value":"search"}`}}
 	b := NewBlocks(NewSharedBlocks(shared), (&clock{noon}).now)

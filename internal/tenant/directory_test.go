@@ -21,9 +21,10 @@ func mustDirectory(t testing.TB, teams ...Team) *Directory {
 }
 
 func TestASecretIdentifiesItsKeyAndTeam(t *testing.T) {
+	longest := strings.Repeat("x", maxSecret)
 	d := mustDirectory(t,
 		Team{Name: "search", Keys: []Key{key("s-1", "one"), key("s-2", "two")}},
-		Team{Name: "support", Keys: []Key{key("t-1", "three")}},
+		Team{Name: "support", Keys: []Key{key("t-1", "three"), key("l", longest)}},
 		Team{Name: "empty"},
 	)
 	for _, s := range []struct{ secret, id, team string }{
@@ -31,6 +32,7 @@ func TestASecretIdentifiesItsKeyAndTeam(t *testing.T) {
 		{"two", "s-2", "search"},
 		{"three", "t-1", "support"},
 		{"four", "", ""},
+		{longest, "l", "support"},
 		{"One", "", ""},
 		{"one ", "", ""},
 		{"", "", ""},
