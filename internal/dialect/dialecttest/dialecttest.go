@@ -20,7 +20,9 @@ type Suite struct {
 	Answers map[string]Source
 	// Requests are the names of APIs whose recorded requests it parses.
 	Requests []string
-	// Fault is a body of a refusal without the parts that are tested for all.
+	// Elsewhere are recorded requests to paths that the dialect does not have.
+	Elsewhere []string
+	// MidStream says whether a broken stream ends with an event.
 	MidStream Ending
 }
 

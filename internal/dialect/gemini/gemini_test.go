@@ -1,0 +1,145 @@
+package gemini
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/dialecttest"
+	"llmgw/internal/fault"
+	"llmgw/internal/tokens"
+)
+
+func suite() dialecttest.Suite {
+	return dialecttest.Suite{
+		Dialect: New(),
+		Answers: map[string]dialecttest.Source{
+			"gemini.generate": {Operation: dialect.Chat}, "gemini.error": {Operation: dialect.Chat}, "gemini.count_tokens": {Operation: dialect.CountTokens},
+		},
+		Requests:  []string{"gemini.generate", "gemini.count_tokens", "gemini.embed"},
+		Elsewhere: []string{"gemini-vertex.req.json"}, // Vertex's paths are no endpoints of this gateway
+		MidStream: dialecttest.WithEvent,
+	}
+}
+
+func TestTheDialectPassesItsSuite(t *testing.T) { dialecttest.Run(t, suite()) }
+
+func FuzzMeter(f *testing.F) { dialecttest.Fuzz(f, suite()) }
+
+func parse(t *testing.T, target, body string) (*dialect.Call, error) {
+	t.Helper()
+	r, ok := dialecttest.Request(New(), "POST", target, dialect.Header{}, []byte(body))
+	if !ok {
+		t.Fatalf("%s is no endpoint", target)
+	}
+	return New().Parse(r)
+}
+
+func TestBoundsCountUnderBothTheirNames(t *testing.T) {
+	for _, s := range []struct {
+		body    string
+		bound   tokens.Count
+		choices tokens.Count
+		param   string
+	}{
+		{`{}`, 0, 1, ""},
+		{`{"generationConfig":{"maxOutputTokens":5,"candidateCount":2}}`, 5, 2, ""},
+		{`{"generation_config":{"max_output_tokens":5,"candidate_count":2}}`, 5, 2, ""},
+		{`{"generationConfig":{"max_output_tokens":5},"generation_config":{"maxOutputTokens":9}}`, 9, 1, ""},
+		{`{"generationConfig":{"maxOutputTokens":1,"max_output_tokens":9}}`, 9, 1, ""},
+		{`{"generationConfig":null}`, 0, 1, ""},
+		{`{"maxOutputTokens":7,"contents":[{"generationConfig":{"maxOutputTokens":8}}]}`, 0, 1, ""},
+		{`{"generationConfig":{"maxOutputTokens":0}}`, 0, 0, "generationConfig.maxOutputTokens"},
+		{`{"generationConfig":{"maxOutputTokens":"5"}}`, 0, 0, "generationConfig.maxOutputTokens"},
+		{`{"generation_config":{"candidate_count":-1}}`, 0, 0, "generation_config.candidate_count"},
+		{`{"generationConfig":[]}`, 0, 0, "generationConfig"},
+		{`{"generationConfig":{"maxOutputTokens":1,"maxOutputTokens":9}}`, 0, 0, "maxOutputTokens"},
+	} {
+		c, err := parse(t, "/v1beta/models/gemini-2.5-pro:generateContent", s.body)
+		if s.param != "" {
+			if f := fault.From(err); f == nil || f.Param != s.param {
+				t.Errorf("%s: got %v, want an invalid %s", s.body, err, s.param)
+			}
+			continue
+		}
+		if err != nil || c.MaxOutput != s.bound || c.HasMaxOutput != (s.bound > 0) || c.Choices != s.choices {
+			t.Errorf("%s: got %+v, %v", s.body, c, err)
+		}
+	}
+}
+
+func TestTheActionSaysWhatTheCallIs(t *testing.T) {
+	for action, want := range map[string]dialect.Call{
+		"generateContent":       {},
+		"streamGenerateContent": {Stream: true},
+		"countTokens":           {NoOutput: true, RequestsOnly: true},
+		"embedContent":          {NoOutput: true},
+		"batchEmbedContents":    {NoOutput: true},
+	} {
+		c, err := parse(t, "/v1beta/models/m:"+action, `{}`)
+		if err != nil || c.Stream != want.Stream || c.NoOutput != want.NoOutput || c.RequestsOnly != want.RequestsOnly || c.Model != "m" || !strings.HasSuffix(c.Endpoint.Pattern, action) {
+			t.Errorf("%s: got %+v, %v", action, c, err)
+		}
+	}
+	if c, err := parse(t, "/v1beta/models/gemini%2D2%3AgenerateContent", `{}`); err != nil || c.Model != "gemini-2" {
+		t.Errorf("an escaped path: got %+v, %v", c, err)
+	}
+	for _, path := range []string{"/v1beta/models/m", "/v1beta/models/m:predict", "/v1beta/models/m:", "/v1beta/models/%zz:generateContent"} {
+		if _, err := parse(t, path, `{}`); fault.From(err) == nil || fault.From(err).Code != fault.NotFound {
+			t.Errorf("%s: got %v, want not found", path, err)
+		}
+	}
+	if _, err := parse(t, "/v1beta/models/:generateContent", `{}`); fault.From(err) == nil || fault.From(err).Param != "model" {
+		t.Errorf("no model: got %v", err)
+	}
+}
+
+func TestACallGoesOutUnderItsModel(t *testing.T) {
+	for _, s := range []struct{ what, target, body, url, sent string }{
+		{"as it came", "/v1beta/models/m:streamGenerateContent?alt=sse&key=s", `{"contents":[]}`, "/v1beta/models/up:streamGenerateContent?alt=sse", `{"generationConfig":{"maxOutputTokens":9},"contents":[]}`},
+		{"a bound in its place", "/v1beta/models/m:generateContent", `{"generationConfig":{"topK":1}}`, "/v1beta/models/up:generateContent", `{"generationConfig":{"maxOutputTokens":9,"topK":1}}`},
+		{"a bound by its other name", "/v1beta/models/m:generateContent", `{"generation_config":{"max_output_tokens":null}}`, "/v1beta/models/up:generateContent", `{"generation_config":{"max_output_tokens":9}}`},
+		{"the names in a batch", "/v1beta/models/m:batchEmbedContents", `{"requests":[{"model":"models/m"},{"x":1},{"model":"models/m"}]}`, "/v1beta/models/up:batchEmbedContents", `{"requests":[{"model":"models/up"},{"x":1},{"model":"models/up"}]}`},
+		{"the name in a count", "/v1beta/models/m:countTokens", `{"generateContentRequest":{"model":"models/m"}}`, "/v1beta/models/up:countTokens", `{"generateContentRequest":{"model":"models/up"}}`},
+	} {
+		c, err := parse(t, s.target, s.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://g", APIKey: "k", Model: "up", MaxOutput: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.URL != "https://g"+s.url || string(bytes.Join(out.Body, nil)) != s.sent || out.Header.Get("X-Goog-Api-Key") != "k" {
+			t.Errorf("%s: got %s %s, want %s %s", s.what, out.URL, bytes.Join(out.Body, nil), s.url, s.sent)
+		}
+	}
+}
+
+func TestARefusalHasGooglesDetails(t *testing.T) {
+	limit := &fault.Limit{Scope: "team", Name: "tpm", Unit: "tokens", Amount: 100, Per: "minute", Remaining: 5, Requested: 31}
+	e := &fault.Error{Code: fault.RateLimitExceeded, Message: "Wait.", Limit: limit, Wait: 6399*time.Millisecond + 1}
+	want := `{"error":{"code":429,"message":"Wait.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"rate_limit_exceeded",` +
+		`"domain":"llmgw","metadata":{"request_id":"r","limit":"{\"scope\":\"team\",\"name\":\"tpm\",\"unit\":\"tokens\",\"amount\":100,\"per\":\"minute\",\"remaining\":5,\"requested\":31,\"retry_after_ms\":6400}"}},` +
+		`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"6.400s"}]}}`
+	if got := string(New().Refusal(e, "r").Body); got != want+"\n" {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	e.NoRetry = true
+	if got := string(New().ErrorEvent(e, "r")); strings.Contains(got, "RetryInfo") || !strings.HasPrefix(got, "data: {") || !strings.HasSuffix(got, "\r\n\r\n") {
+		t.Errorf("got %q", got)
+	}
+	for code, want := range map[fault.Code]int{
+		fault.InvalidAPIKey: 401, fault.Blocked: 403, fault.NotFound: 404, fault.MethodNotAllowed: 405, fault.RequestTooLarge: 413, fault.InvalidRequest: 400,
+		fault.Held: 429, fault.UpstreamCapacity: 503, fault.UpstreamError: 502, fault.UpstreamTimeout: 504, fault.Internal: 500,
+	} {
+		if got, _ := statusOf(&fault.Error{Code: code}); got != want {
+			t.Errorf("%s is %d, want %d", code, got, want)
+		}
+	}
+	if got, _ := statusOf(&fault.Error{Code: fault.UpstreamError, Status: 529}); got != 529 {
+		t.Errorf("a status that is passed on is %d, want 529", got)
+	}
+}

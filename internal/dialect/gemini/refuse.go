@@ -1,0 +1,87 @@
+package gemini
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/request"
+	"llmgw/internal/fault"
+)
+
+// Refusal implements dialect.Dialect.
+func (Dialect) Refusal(e *fault.Error, requestID string) dialect.Document {
+	return dialect.Document{ContentType: "application/json; charset=UTF-8", Body: append(appendError(nil, e, requestID), '\n')}
+}
+
+// ErrorEvent implements dialect.Dialect.
+func (Dialect) ErrorEvent(e *fault.Error, requestID string) []byte {
+	return append(appendError([]byte("data: "), e, requestID), "\r\n\r\n"...)
+}
+
+func appendError(b []byte, e *fault.Error, requestID string) []byte {
+	code, status := statusOf(e)
+	b = append(b, `{"error":{"code":`...)
+	b = strconv.AppendInt(b, int64(code), 10)
+	b = append(b, `,"message":`...)
+	b = request.AppendString(b, e.Message)
+	b = append(b, `,"status":`...)
+	b = request.AppendString(b, status)
+	b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`...)
+	b = request.AppendString(b, string(e.Code))
+	b = append(b, `,"domain":"llmgw","metadata":{"request_id":`...)
+	b = request.AppendString(b, requestID)
+	if e.Param != "" {
+		b = append(b, `,"param":`...)
+		b = request.AppendString(b, e.Param)
+	}
+	if e.Limit != nil {
+		// The metadata of an ErrorInfo are strings.
+		b = append(b, `,"limit":`...)
+		b = request.AppendString(b, string(request.AppendLimit(nil, e)))
+	}
+	b = append(b, `}}`...)
+	if e.Wait > 0 && !e.NoRetry {
+		b = fmt.Appendf(b, `,{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%s"}`, seconds(e.Wait))
+	}
+	return append(b, "]}}"...)
+}
+
+// seconds is a duration as protocol buffers write it, in milliseconds rounded up.
+func seconds(d time.Duration) string {
+	ms := (d + time.Millisecond - 1) / time.Millisecond
+	return fmt.Sprintf("%d.%03ds", ms/1000, ms%1000)
+}
+
+// statusOf is Google's pair of a number and a name for a fault.
+func statusOf(e *fault.Error) (code int, name string) {
+	switch e.Code {
+	case fault.InvalidAPIKey:
+		code, name = 401, "UNAUTHENTICATED"
+	case fault.Blocked, fault.ModelNotAllowed:
+		code, name = 403, "PERMISSION_DENIED"
+	case fault.ModelNotFound, fault.NotFound:
+		code, name = 404, "NOT_FOUND"
+	case fault.MethodNotAllowed:
+		code, name = 405, "UNIMPLEMENTED"
+	case fault.RequestTooLarge:
+		code, name = 413, "INVALID_ARGUMENT"
+	case fault.InvalidRequest, fault.ExceedsLimit:
+		code, name = 400, "INVALID_ARGUMENT"
+	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
+		code, name = 429, "RESOURCE_EXHAUSTED"
+	case fault.UpstreamCapacity, fault.LimiterUnavailable:
+		code, name = 503, "UNAVAILABLE"
+	case fault.UpstreamError:
+		code, name = 502, "UNAVAILABLE"
+	case fault.UpstreamTimeout:
+		code, name = 504, "DEADLINE_EXCEEDED"
+	default:
+		code, name = 500, "INTERNAL"
+	}
+	if e.Status != 0 {
+		code = e.Status
+	}
+	return code, name
+}
