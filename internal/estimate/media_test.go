@@ -1,0 +1,80 @@
+package estimate
+
+import (
+	"strings"
+	"testing"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate/bpe"
+)
+
+func mustEncoding(t testing.TB, name string) *bpe.Encoding {
+	t.Helper()
+	e, err := bpe.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// base64 of n bytes.
+func bytesOf(n int) string { return strings.Repeat("AAAA", n/3) }
+
+func TestMediaInEveryShape(t *testing.T) {
+	for _, s := range []struct {
+		what, model, part string
+		images, media     int
+	}{
+		{"a second of raw sound", "gpt-4o-audio-preview", `{"type":"input_audio","input_audio":{"data":"` + bytesOf(48_000) + `","format":"wav"}}`, 0, 10},
+		{"a second of compressed sound", "gpt-4o-audio-preview", `{"type":"input_audio","input_audio":{"data":"` + bytesOf(15_999) + `","format":"mp3"}}`, 0, 10},
+		{"an earlier answer's sound", "gpt-4o-audio-preview", `{"type":"audio","audio":{"id":"audio_1"}}`, 0, 0},
+		{"sound for Gemini", "gemini-2.5-flash", `{"inline_data":{"mime_type":"audio/wav","data":"` + bytesOf(48_000) + `"}}`, 0, 32},
+		{"sound elsewhere", "gemini-2.5-flash", `{"fileData":{"mimeType":"audio/mp3","fileUri":"gs://a/b"}}`, 0, 60 * 32},
+		{"a video in the request", "gemini-2.5-flash", `{"inlineData":{"mimeType":"video/mp4","data":"` + bytesOf(124_998) + `"}}`, 0, 263},
+		{"a video elsewhere", "gemini-2.5-flash", `{"fileData":{"mimeType":"video/mp4","fileUri":"https://x/y"}}`, 0, 60 * 263},
+		{"an image elsewhere", "gemini-3-flash", `{"fileData":{"mimeType":"image/png","fileUri":"https://x/y"}}`, 1120, 0},
+		{"a document for Gemini 3", "gemini-3-flash", `{"inlineData":{"mimeType":"application/pdf","data":"` + bytesOf(30_000) + `"}}`, 0, gemini3Page},
+		{"a document for Gemini 2", "gemini-2.5-flash", `{"inlineData":{"mimeType":"application/pdf","data":"` + bytesOf(30_000) + `"}}`, 0, geminiPage},
+		{"text in base64", "gemini-2.5-flash", `{"inlineData":{"mimeType":"text/plain","data":"` + bytesOf(300) + `"}}`, 0, 100},
+		{"a file of OpenAI's", "gpt-4o", `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,` + bytesOf(99_999) + `"}}`, 0, 3 * openAIPage},
+		{"a file by its id", "gpt-4o", `{"type":"file","file":{"file_id":"file-1"}}`, 0, remotePages * openAIPage},
+		{"a file of a response", "gpt-4o", `{"type":"input_file","file_id":"file-1"}`, 0, remotePages * openAIPage},
+		{"its data", "gpt-4o", `{"type":"input_file","filename":"","file_data":"data:application/pdf;base64,` + bytesOf(30_000) + `"}`, 0, openAIPage},
+		{"or its address", "gpt-4o", `{"type":"input_file","file_url":"https://x/y.pdf"}`, 0, remotePages * openAIPage},
+		{"an image by its id", "gpt-4o", `{"type":"input_image","file_id":"file-1","detail":"low"}`, 85, 0},
+		{"a document of Anthropic's", "claude-sonnet-5", `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"` + bytesOf(30_000) + `"}}`, 0, claudePage},
+		{"by its id", "claude-sonnet-5", `{"type":"document","source":{"type":"file","file_id":"f"}}`, 0, remotePages * claudePage},
+		{"an image of Anthropic's elsewhere", "claude-sonnet-5", `{"type":"image","source":{"type":"url","url":"https://x/y.png"}}`, 37 * 37, 0},
+		{"a video of Bedrock's", "amazon.nova-pro", `{"video":{"format":"mp4","source":{"bytes":"` + bytesOf(124_998) + `"}}}`, 0, 263},
+		{"a video by its address", "qwen-vl", `{"type":"video_url","video_url":{"url":"https://x/y.mp4"}}`, 0, 60 * 263},
+		{"an image that cannot be read", "gpt-4o", `{"type":"image_url","image_url":{"url":"data:image/png;base64,!!!!"}}`, 765, 0},
+		{"an image that is no string", "gpt-4o", `{"type":"image_url","image_url":7}`, 0, 0},
+		{"no image at all", "gpt-4o", `{"type":"image_url"}`, 0, 0},
+		{"sound that is no object", "gpt-4o", `{"type":"input_audio","input_audio":"x"}`, 0, 0},
+	} {
+		got := estimated(t, New(Config{}), call(t, dialect.Chat, `{"messages":[{"role":"user","content":[`+s.part+`]}]}`), Rules{Model: s.model}).Parts
+		if int(got.Images) != s.images || int(got.Media) != s.media {
+			t.Errorf("%s: images %d and media %d, want %d and %d", s.what, got.Images, got.Media, s.images, s.media)
+		}
+		if got.Text > 10 {
+			t.Errorf("%s: %d tokens of text", s.what, got.Text)
+		}
+	}
+}
+
+func TestATranscriptionIsEstimatedByTheSizeOfItsFile(t *testing.T) {
+	c := &dialect.Call{Request: dialect.Request{Body: []byte("--boundary\r\n" + strings.Repeat("x", 160_000))}}
+	c.Endpoint.Operation = dialect.Transcribe
+	got := estimated(t, New(Config{}), c, Rules{Model: "gpt-4o-transcribe"})
+	if got.Input < 100 || got.Input > 102 {
+		t.Errorf("%d tokens for ten seconds, want about 100", got.Input)
+	}
+}
+
+func TestAnImageOf800KBIsQuickAndCheap(t *testing.T) {
+	body := `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png(1024, 1024) + strings.Repeat("QUJD", 200_000) + `"}}]}]}`
+	got := estimated(t, New(Config{}), call(t, dialect.Chat, body), Rules{Model: "gpt-4o"})
+	if got.Input != 765+7 {
+		t.Errorf("%d tokens, want 772", got.Input)
+	}
+}
