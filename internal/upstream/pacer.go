@@ -122,7 +122,8 @@ func (p *pacer) join(r request) (*waiter, error) {
 	return p.queue.push(r.team, r.weight, n), nil
 }
 
-// wait waits until w is at the front, and then asks until it is granted.
+// wait waits until w is at the front, and then asks until it is granted: not
+// before the time at which that can be.
 func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time) (*turn, error) {
 	timeout := time.NewTimer(r.maxWait - time.Since(start))
 	defer timeout.Stop()
@@ -133,22 +134,45 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 	case <-timeout.C:
 		return nil, p.late()
 	}
+	d := p.forecast(r)
 	for n := 1; ; n++ {
-		t, v := p.ask(ctx, r, n)
-		if t != nil {
-			return t, nil
+		if d == 0 {
+			t, v := p.ask(ctx, r, n)
+			if t != nil {
+				return t, nil
+			}
+			if err := p.verdict(ctx, v, r.maxWait-time.Since(start)); err != nil {
+				return nil, err
+			}
+			d = pauseAfter(v)
 		}
 		p.refused(w)
 		left := r.maxWait - time.Since(start)
-		if err := p.verdict(ctx, v, left); err != nil {
+		if left <= 0 {
+			return nil, p.late()
+		}
+		if err := p.pause(ctx, min(d, left)); err != nil {
 			return nil, err
 		}
-		if err := p.pause(ctx, min(pauseAfter(v), left)); err != nil {
-			return nil, err
-		}
+		d = 0
 	}
 }
 
+// forecast is how long r cannot be granted by what was told last, at most the
+// horizon: no need to ask before. 0: it may be granted. Of slots only a verdict
+// tells.
+func (p *pacer) forecast(r request) time.Duration {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paced == nil {
+		return 0
+	}
+	d := max(p.levels.wait(p.paced, float64(r.tokens), now), p.paused.Sub(now), 0)
+	return min((d + time.Millisecond - 1).Truncate(time.Millisecond), horizon)
+}
+
+// refused notes that w cannot be granted yet.
 func (p *pacer) refused(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -419,6 +443,7 @@ func (p *pacer) set(limits *paced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.paced = limits
+	p.levels = levels{}
 }
 
 // settle ends t, charging calls (0 or 1) and n tokens. Only the first end counts.
@@ -438,10 +463,6 @@ func (t *turn) settle(calls int64, n tokens.Count) {
 		}
 		t.pacer.limiter.Settle(t.id, used)
 		t.pacer.returned(t, n, used)
-		select {
-		case t.pacer.freed <- struct{}{}:
-		default:
-		}
 	})
 }
 
@@ -458,8 +479,17 @@ func (p *pacer) returned(t *turn, n tokens.Count, used []int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lower(t.step, float64(t.tokens-n))
+	gave := false
 	for i, l := range t.lines {
 		p.levels.give(i, l.Amount-used[i])
+		gave = gave || l.Amount > used[i]
+	}
+	if !gave || p.queue.n == 0 {
+		return
+	}
+	select {
+	case p.freed <- struct{}{}:
+	default:
 	}
 }
 

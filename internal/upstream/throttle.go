@@ -64,27 +64,43 @@ func (l *levels) give(i int, n int64) {
 // that is free, 0 to 1, or how long the call must wait for it. A counter that
 // nobody asked about yet is full.
 func (l *levels) outlook(p *paced, n float64, now time.Time) (headroom float64, wait time.Duration) {
-	headroom = 1
+	headroom, wait = 1, l.wait(p, n, now)
 	for i, limit := range p.lines {
 		if i >= len(l.lines) || l.lines[i].Capacity <= 0 {
 			continue
 		}
-		level, need := float64(l.lines[i].Remaining), 1.0
-		if limit.Algorithm == budget.Pacing {
-			level += float64(limit.Amount) * now.Sub(l.at).Minutes()
-			need = milli
-			if limit.Unit == budget.Tokens {
-				need = min(p.charge(n), float64(limit.Burst))
-			}
-		}
-		if level < need {
-			short := slotPoll
-			if limit.Algorithm == budget.Pacing {
-				short = time.Duration((need - level) / float64(limit.Amount) * float64(time.Minute))
-			}
-			wait = max(wait, short, 1)
+		level := l.level(i, limit, now)
+		if limit.Algorithm == budget.Slots && level < 1 {
+			wait = max(wait, slotPoll)
 		}
 		headroom = min(headroom, level/float64(l.lines[i].Capacity))
 	}
 	return max(0, headroom), wait
+}
+
+// wait is how long a call of n tokens must wait for its rates, not its slot.
+func (l *levels) wait(p *paced, n float64, now time.Time) (longest time.Duration) {
+	for i, limit := range p.lines {
+		if i >= len(l.lines) || limit.Algorithm != budget.Pacing {
+			continue
+		}
+		need := float64(milli)
+		if limit.Unit == budget.Tokens {
+			need = p.charge(n)
+		}
+		short := min(need, float64(limit.Burst)) - l.level(i, limit, now)
+		if short > 0 {
+			longest = max(longest, time.Duration(short/float64(limit.Amount)*float64(time.Minute)), 1)
+		}
+	}
+	return longest
+}
+
+// level is the i-th counter's, refilled until now.
+func (l *levels) level(i int, limit *budget.Limit, now time.Time) float64 {
+	level := float64(l.lines[i].Remaining)
+	if limit.Algorithm != budget.Pacing {
+		return level
+	}
+	return min(level+float64(limit.Amount)*now.Sub(l.at).Minutes(), float64(limit.Burst))
 }
