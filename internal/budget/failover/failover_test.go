@@ -23,6 +23,8 @@ var (
 	slots = limit("slots", budget.Concurrency, 12, budget.Local)
 	money = limit("money", budget.USD, 500, budget.Closed)
 	loose = limit("loose", budget.Tokens, 100, budget.Open)
+	seats = limit("seats", budget.Concurrency, 10, budget.Closed)
+	door  = limit("door", budget.Concurrency, 10, budget.Open)
 )
 
 func limit(name string, unit budget.Unit, amount int64, down budget.StorePolicy) *budget.Limit {
@@ -191,6 +193,7 @@ func TestARequestNeverWaitsLongerThanTheTimeout(t *testing.T) {
 	for what, f := range map[string]fault{
 		"the call is lost": lost, "the reply is lost": replyLost, "the call is late": late,
 		"the connection is refused": refused, "the store is read-only": readonly,
+		"the store is loading": loading, "the store's memory is full": oom, "a script runs": busy, "a slot has moved": moved,
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -266,189 +269,4 @@ func TestEachTransitionIsToldOnce(t *testing.T) {
 		}
 		w.end()
 	})
-}
-
-func TestALimitsPolicyDecidesWhileTheStoreIsDown(t *testing.T) {
-	shadow := limit("shadow", budget.Tokens, 10, budget.Closed)
-	shadow.Mode = budget.Shadow
-	for _, s := range []struct {
-		what    string
-		lines   []budget.Line
-		outcome budget.Outcome
-		binding int
-	}{
-		{"a closed limit refuses", []budget.Line{line(tpm, 1), line(money, 1)}, budget.Unavailable, 1},
-		{"an open limit grants, however much", []budget.Line{line(loose, 1e6)}, budget.Granted, -1},
-		{"a local limit grants its share, 1000/3", []budget.Line{line(tpm, 333)}, budget.Granted, -1},
-		{"a local limit waits for the store with what exceeds its share", []budget.Line{line(tpm, 334)}, budget.Unavailable, 0},
-		{"what can never fit the whole limit never does", []budget.Line{line(tpm, 1001)}, budget.NeverFits, 0},
-		{"a closed limit in shadow refuses nothing", []budget.Line{line(shadow, 1), line(tpm, 1)}, budget.Granted, -1},
-		{"nothing asked is granted", nil, budget.Granted, -1},
-	} {
-		t.Run(s.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, nil)
-				w.fall(refused)
-				v := w.reserve("r", s.lines...)
-				if v.Outcome != s.outcome || v.Binding != s.binding || !v.Degraded || len(v.Lines) != len(s.lines) {
-					t.Errorf("got %+v, want outcome %v by line %d, degraded", v, s.outcome, s.binding)
-				}
-				w.Settle("r", make([]int64, len(s.lines)))
-				w.end()
-			})
-		})
-	}
-}
-
-func TestAShareStartsFromWhatWasLastSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.reserve("before", line(tpm, 700)) // 300 left: 100 for each of three
-		w.Settle("before", []int64{700})
-		synctest.Wait()
-		w.fall(lost)
-		if v := w.reserve("r1", line(tpm, 60)); v.Outcome != budget.Granted || v.Lines[0].Remaining != 40 {
-			t.Errorf("got %+v, want granted with 40 left", v)
-		}
-		if v := w.reserve("r2", line(tpm, 60)); v.Outcome != budget.Exceeded || v.Binding != 0 {
-			t.Errorf("got %+v, want exceeded", v)
-		}
-		w.Settle("r1", []int64{20})
-		if v := w.reserve("r3", line(tpm, 80)); v.Outcome != budget.Granted {
-			t.Errorf("got %+v, want granted: what r1 did not use is back", v)
-		}
-		w.Settle("r3", []int64{80})
-		w.rise()
-		w.wantCharged(800, 0)
-		w.end()
-	})
-}
-
-func TestTheShareOfSlotsCountsThoseTheStoreGranted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		for i := range 3 {
-			w.reserve(fmt.Sprint("before-", i), usual()...)
-		}
-		w.fall(lost)
-		if v := w.reserve("r1", usual()...); v.Outcome != budget.Granted || v.Lines[2].Remaining != 0 {
-			t.Errorf("got %+v, want the fourth and last of 12/3 slots", v)
-		}
-		if v := w.reserve("r2", usual()...); v.Outcome != budget.NoSlot || v.Binding != 2 {
-			t.Errorf("got %+v, want no slot", v)
-		}
-		w.Settle("before-0", used(10))
-		if v := w.reserve("r3", usual()...); v.Outcome != budget.Granted {
-			t.Errorf("got %+v, want the slot that was settled", v)
-		}
-		if v := w.reserve("r4", line(tpm, 333), line(rpm, 1), line(slots, 1)); v.Outcome != budget.Exceeded || v.Binding != 0 {
-			t.Errorf("got %+v, want the rate named, not the slot", v)
-		}
-		for _, id := range []string{"before-1", "before-2", "r1", "r3"} {
-			w.Settle(id, used(10))
-		}
-		w.rise()
-		w.wantCharged(50, 5)
-		w.end()
-	})
-}
-
-func TestARefusalWithoutTheStoreTakesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.fall(lost)
-		for i := range 20 {
-			if v := w.reserve(fmt.Sprint("big-", i), line(slots, 1), line(tpm, 900)); v.Outcome == budget.Granted {
-				t.Errorf("got %+v, want refused", v)
-			}
-			if v := w.reserve(fmt.Sprint("closed-", i), line(slots, 1), line(tpm, 300), line(money, 1)); v.Outcome == budget.Granted {
-				t.Errorf("got %+v, want refused", v)
-			}
-		}
-		if v := w.reserve("r1", line(tpm, 333), line(slots, 1)); v.Outcome != budget.Granted || v.Lines[1].Remaining != 3 {
-			t.Errorf("got %+v, want the whole share and the first of four slots", v)
-		}
-		w.Settle("r1", []int64{0, 1})
-		w.rise()
-		w.wantCharged(0, 0)
-		w.end()
-	})
-}
-
-func TestAnIDTriedAgainIsNotCancelledWithItsLostAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.faults.all(replyLost)
-		w.reserve("r1", line(money, 5))
-		w.faults.set(nil)
-		if v := w.reserve("r1", line(money, 5)); v.Outcome != budget.Granted || !v.Repeated {
-			t.Errorf("got %+v, want granted, and charged once", v)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := fmt.Sprint(w.ledger.open()); got != "[r1]" {
-			t.Errorf("got %v open, want r1", got)
-		}
-		if got := w.Unwritten(); got != 0 {
-			t.Errorf("got %d unwritten, want 0", got)
-		}
-		w.Settle("r1", []int64{4})
-		synctest.Wait()
-		if got := w.ledger.charged(line(money, 0)); got != 4 {
-			t.Errorf("got %d charged, want 4", got)
-		}
-		w.end()
-	})
-}
-
-func TestWhatIsOpenWhenTheStoreReturnsHoldsItsPlaceThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.fall(lost)
-		w.reserve("r1", usual()...)
-		w.reserve("r2", usual()...)
-		w.Settle("r2", used(40))
-		w.rise()
-		if got := fmt.Sprint(w.ledger.open()); got != "[r1~local]" {
-			t.Errorf("got %v open, want r1~local", got)
-		}
-		if !w.Has("r1~local") {
-			t.Error("the limiter does not know its own reservation by the store's id")
-		}
-		if got := w.ledger.charged(line(slots, 0)); got != 1 {
-			t.Errorf("got %d slots taken, want 1", got)
-		}
-		w.Settle("r1", used(70))
-		synctest.Wait()
-		w.wantCharged(110, 2)
-		w.end()
-	})
-}
-
-func TestACallWithoutAnAnswerCountsAsNotGranted(t *testing.T) {
-	for what, f := range map[string]fault{
-		"the reply is lost": replyLost, "it is applied 100 ms late": barelyLate, "it is applied half a second late": late, "ten seconds late": veryLate,
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, nil)
-				w.faults.all(f)
-				v := w.reserve("r1", line(money, 100))
-				w.faults.set(nil)
-				if v.Outcome != budget.Unavailable {
-					t.Errorf("got %+v, want unavailable", v)
-				}
-				if !w.Up() {
-					t.Error("got down after one failure, want up")
-				}
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
-				if got := w.ledger.charged(line(money, 0)); got != 0 {
-					t.Errorf("got %d charged, want 0", got)
-				}
-				w.wantCharged(0, 0)
-				w.end()
-			})
-		})
-	}
 }

@@ -228,13 +228,20 @@ const (
 	slow             // it is applied and answered after 5 ms
 	refused          // the connection is refused
 	readonly         // the store answers that it may not write
-	faults           // how many there are
+	loading          // … that it is still loading its data
+	oom              // … that its memory is full
+	busy             // … that a script runs
+	moved            // … that another node has the slot
 )
 
 // errs are what go-redis returns; none of them is budget's.
 var errs = map[fault]error{
 	refused:  errors.New("dial tcp 127.0.0.1:6379: connect: connection refused"),
 	readonly: errors.New("READONLY You can't write against a read only replica."),
+	loading:  errors.New("LOADING Redis is loading the dataset in memory"),
+	oom:      errors.New("OOM command not allowed when used memory > 'maxmemory'."),
+	busy:     errors.New("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
+	moved:    errors.New("MOVED 3999 127.0.0.1:6381"),
 }
 
 // faulty puts faults between a Limiter and a store.
@@ -289,8 +296,9 @@ func (f *faulty) do(ctx context.Context, op string, apply func(context.Context) 
 	case slow:
 		wait := time.NewTimer(5 * time.Millisecond)
 		<-wait.C
-	case refused, readonly:
-		return errs[what]
+	}
+	if err := errs[what]; err != nil {
+		return err
 	}
 	return apply(ctx)
 }

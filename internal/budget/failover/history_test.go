@@ -78,7 +78,7 @@ func (h *history) step() {
 
 // weather chooses what happens to calls from now on.
 func (h *history) weather() {
-	kinds := []fault{none, none, lost, replyLost, barelyLate, late, veryLate, repeated, slow, refused, readonly}
+	kinds := []fault{none, none, lost, replyLost, barelyLate, late, veryLate, repeated, slow, refused, readonly, oom}
 	one := kinds[h.rng.IntN(len(kinds))]
 	often := []int{100, 50, 10}[h.rng.IntN(3)]
 	rng := rand.New(rand.NewPCG(h.rng.Uint64(), 1)) // the faults' own: calls come from several goroutines, one at a time

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,88 +208,6 @@ func TestClosingSaysHowManyCouldNotBeWritten(t *testing.T) {
 	})
 }
 
-func TestAFencedEpochIsRenewedAndTheRequestTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.ledger.fenced["gw.0"] = true
-		v := w.reserve("r1", usual()...)
-		if v.Outcome != budget.Granted || v.Degraded {
-			t.Errorf("got %+v, want granted by the store", v)
-		}
-		if got := w.keeper.Epoch(); got != "gw.1" {
-			t.Errorf("got epoch %s, want gw.1", got)
-		}
-		if got := w.faults.count("reserve"); got != 2 {
-			t.Errorf("got %d calls, want 2", got)
-		}
-		w.Settle("r1", used(1))
-		synctest.Wait()
-		w.wantCharged(1, 1)
-		w.end()
-	})
-}
-
-func TestARequestThatComesTooLateByTheStoresClockAsksForTheTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *Config) { c.Keeper = &slowClock{c.Keeper.(*fixedKeeper)} })
-		if v := w.reserve("r1", line(money, 1)); v.Outcome != budget.Unavailable {
-			t.Errorf("got %+v, want what a closed limit says without the store", v)
-		}
-		if w.keeper.beats != 1 {
-			t.Errorf("got %d beats asked for, want 1", w.keeper.beats)
-		}
-		if !w.Up() || w.Unwritten() != 0 {
-			t.Error("an answer was taken for a failure")
-		}
-		w.end()
-	})
-}
-
-// slowClock is a keeper that is an hour behind.
-type slowClock struct{ *fixedKeeper }
-
-func (k *slowClock) Now() time.Time { return k.fixedKeeper.Now().Add(-time.Hour) }
-
-func TestWhatCannotBeAskedIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.reserve("r1", line(tpm, 10))
-		for what, n := range map[string]int64{"an id with another amount": 11, "a negative amount": -1, "an absurd amount": 1 << 60} {
-			if v := w.reserve("r1", line(tpm, n)); v.Outcome != budget.Unavailable || v.Binding != 0 || len(v.Lines) != 1 {
-				t.Errorf("%s: got %+v, want unavailable, by its first line", what, v)
-			}
-		}
-		if !w.Up() {
-			t.Error("got down, want up: the store has answered")
-		}
-		w.Settle("r1", []int64{10})
-		w.end()
-	})
-}
-
-// D9: attempts with one Idempotency-Key share one reservation.
-func TestAnIDThatIsOpenIsSharedUntilTheLastHasSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.reserve("r1", usual()...)
-		if v := w.reserve("r1", usual()...); !v.Repeated || v.Outcome != budget.Granted {
-			t.Errorf("got %+v, want granted and repeated", v)
-		}
-		if got := w.ledger.charged(line(tpm, 0)); got != 100 {
-			t.Errorf("got %d reserved, want 100 once", got)
-		}
-		w.Settle("r1", used(20))
-		synctest.Wait()
-		if got := len(w.ledger.open()); got != 1 {
-			t.Errorf("got %d open, want 1: one of two still runs", got)
-		}
-		w.Settle("r1", used(50))
-		synctest.Wait()
-		w.wantCharged(70, 1)
-		w.end()
-	})
-}
-
 func TestReportsAreSentTogetherAndOnlyOfWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -327,85 +243,6 @@ func TestReportsAreSentTogetherAndOnlyOfWhatChanged(t *testing.T) {
 		for _, id := range []string{"r1", "r2", "quiet"} {
 			w.Settle(id, used(1))
 		}
-		w.end()
-	})
-}
-
-func TestCorrectionsReachTheStoreAndTheShares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 600})
-		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 800})
-		synctest.Wait()
-		if got := w.ledger.charged(line(tpm, 0)); got != 400 {
-			t.Errorf("got %d charged, want 400: the level is at most 600", got)
-		}
-		w.fall(lost)
-		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 90})
-		if v := w.reserve("r1", line(tpm, 31)); v.Outcome != budget.Exceeded {
-			t.Errorf("got %+v, want exceeded: a third of 90 is 30", v)
-		}
-		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: -1, Pause: time.Minute})
-		if v := w.reserve("r2", line(tpm, 1)); v.Outcome != budget.Exceeded {
-			t.Errorf("got %+v, want exceeded: paused", v)
-		}
-		w.end()
-	})
-}
-
-// F1: no goroutine and no record for each request while the store is down.
-func TestAnOutageDoesNotGrowTheProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.fall(lost)
-		synctest.Wait()
-		before := runtime.NumGoroutine()
-		for i := range 10_000 {
-			id := fmt.Sprint(i)
-			w.reserve(id, usual()...)
-			w.Settle(id, used(0))
-		}
-		if after := runtime.NumGoroutine(); after > before {
-			t.Errorf("got %d goroutines after an outage of 10,000 requests, %d before", after, before)
-		}
-		if got := w.Unwritten(); got > 20 {
-			t.Errorf("got %d things to write, want them summed by counter", got)
-		}
-		w.end()
-	})
-}
-
-func TestMuchTrafficWhileTheStoreComesAndGoesIsAccounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		big := limit("big", budget.Tokens, 1e9, budget.Local)
-		w := newWorld(t, nil)
-		var group sync.WaitGroup
-		for c := range 16 {
-			group.Go(func() {
-				for i := range 100 {
-					id := fmt.Sprint(c, "-", i)
-					if v := w.reserve(id, line(big, 1000), line(slots, 1)); v.Outcome == budget.Granted {
-						time.Sleep(time.Duration(1+(c*7+i)%13) * time.Millisecond)
-						w.Settle(id, []int64{7, 1})
-					} else {
-						time.Sleep(time.Millisecond)
-					}
-				}
-			})
-		}
-		for range 10 {
-			time.Sleep(60 * time.Millisecond)
-			w.faults.all(lost)
-			time.Sleep(100 * time.Millisecond)
-			w.faults.set(nil)
-		}
-		group.Wait()
-		w.rise()
-		want := 7 * int64(w.seen.result("settled"))
-		if got := w.ledger.charged(line(big, 0)); got != want || want == 0 {
-			t.Errorf("got %d charged, want %d", got, want)
-		}
-		w.wantCharged(0, 0)
 		w.end()
 	})
 }

@@ -1,0 +1,225 @@
+package failover
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+func TestALimitsPolicyDecidesWhileTheStoreIsDown(t *testing.T) {
+	shadow := limit("shadow", budget.Tokens, 10, budget.Closed)
+	shadow.Mode = budget.Shadow
+	for _, s := range []struct {
+		what    string
+		lines   []budget.Line
+		outcome budget.Outcome
+		binding int
+	}{
+		{"a closed limit refuses", []budget.Line{line(tpm, 1), line(money, 1)}, budget.Unavailable, 1},
+		{"a closed limit of slots refuses", []budget.Line{line(tpm, 1), line(seats, 1)}, budget.Unavailable, 1},
+		{"of several closed limits one is named", []budget.Line{line(seats, 1), line(money, 1)}, budget.Unavailable, 0},
+		{"an open limit of slots grants", []budget.Line{line(door, 1)}, budget.Granted, -1},
+		{"an open limit grants, however much", []budget.Line{line(loose, 1e6)}, budget.Granted, -1},
+		{"a local limit grants its share, 1000/3", []budget.Line{line(tpm, 333)}, budget.Granted, -1},
+		{"a local limit waits for the store with what exceeds its share", []budget.Line{line(tpm, 334)}, budget.Unavailable, 0},
+		{"what can never fit the whole limit never does", []budget.Line{line(tpm, 1001)}, budget.NeverFits, 0},
+		{"a closed limit in shadow refuses nothing", []budget.Line{line(shadow, 1), line(tpm, 1)}, budget.Granted, -1},
+		{"nothing asked is granted", nil, budget.Granted, -1},
+	} {
+		t.Run(s.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				w.fall(refused)
+				v := w.reserve("r", s.lines...)
+				if v.Outcome != s.outcome || v.Binding != s.binding || !v.Degraded || len(v.Lines) != len(s.lines) {
+					t.Errorf("got %+v, want outcome %v by line %d, degraded", v, s.outcome, s.binding)
+				}
+				w.Settle("r", make([]int64, len(s.lines)))
+				w.end()
+			})
+		})
+	}
+}
+
+func TestAShareStartsFromWhatWasLastSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("before", line(tpm, 700)) // 300 left: 100 for each of three
+		w.Settle("before", []int64{700})
+		synctest.Wait()
+		w.fall(lost)
+		if v := w.reserve("r1", line(tpm, 60)); v.Outcome != budget.Granted || v.Lines[0].Remaining != 40 {
+			t.Errorf("got %+v, want granted with 40 left", v)
+		}
+		if v := w.reserve("r2", line(tpm, 60)); v.Outcome != budget.Exceeded || v.Binding != 0 {
+			t.Errorf("got %+v, want exceeded", v)
+		}
+		w.Settle("r1", []int64{20})
+		if v := w.reserve("r3", line(tpm, 80)); v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want granted: what r1 did not use is back", v)
+		}
+		w.Settle("r3", []int64{80})
+		w.rise()
+		w.wantCharged(800, 0)
+		w.end()
+	})
+}
+
+func TestTheShareOfSlotsCountsThoseTheStoreGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for i := range 3 {
+			w.reserve(fmt.Sprint("before-", i), usual()...)
+		}
+		w.fall(lost)
+		if v := w.reserve("r1", usual()...); v.Outcome != budget.Granted || v.Lines[2].Remaining != 0 {
+			t.Errorf("got %+v, want the fourth and last of 12/3 slots", v)
+		}
+		if v := w.reserve("r2", usual()...); v.Outcome != budget.NoSlot || v.Binding != 2 {
+			t.Errorf("got %+v, want no slot", v)
+		}
+		w.Settle("before-0", used(10))
+		if v := w.reserve("r3", usual()...); v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want the slot that was settled", v)
+		}
+		if v := w.reserve("r4", line(tpm, 333), line(rpm, 1), line(slots, 1)); v.Outcome != budget.Exceeded || v.Binding != 0 {
+			t.Errorf("got %+v, want the rate named, not the slot", v)
+		}
+		for _, id := range []string{"before-1", "before-2", "r1", "r3"} {
+			w.Settle(id, used(10))
+		}
+		w.rise()
+		w.wantCharged(50, 5)
+		w.end()
+	})
+}
+
+func TestARefusalWithoutTheStoreTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		for i := range 20 {
+			if v := w.reserve(fmt.Sprint("big-", i), line(slots, 1), line(tpm, 900)); v.Outcome == budget.Granted {
+				t.Errorf("got %+v, want refused", v)
+			}
+			if v := w.reserve(fmt.Sprint("closed-", i), line(slots, 1), line(tpm, 300), line(money, 1)); v.Outcome == budget.Granted {
+				t.Errorf("got %+v, want refused", v)
+			}
+		}
+		if v := w.reserve("r1", line(tpm, 333), line(slots, 1)); v.Outcome != budget.Granted || v.Lines[1].Remaining != 3 {
+			t.Errorf("got %+v, want the whole share and the first of four slots", v)
+		}
+		w.Settle("r1", []int64{0, 1})
+		w.rise()
+		w.wantCharged(0, 0)
+		w.end()
+	})
+}
+
+func TestWhatIsOpenWhenTheStoreReturnsHoldsItsPlaceThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		w.reserve("r1", usual()...)
+		w.reserve("r2", usual()...)
+		w.Settle("r2", used(40))
+		w.rise()
+		if got := fmt.Sprint(w.ledger.open()); got != "[r1~local]" {
+			t.Errorf("got %v open, want r1~local", got)
+		}
+		if !w.Has("r1~local") {
+			t.Error("the limiter does not know its own reservation by the store's id")
+		}
+		if got := w.ledger.charged(line(slots, 0)); got != 1 {
+			t.Errorf("got %d slots taken, want 1", got)
+		}
+		w.Settle("r1", used(70))
+		synctest.Wait()
+		w.wantCharged(110, 2)
+		w.end()
+	})
+}
+
+func TestCorrectionsReachTheStoreAndTheShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 600})
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 800})
+		synctest.Wait()
+		if got := w.ledger.charged(line(tpm, 0)); got != 400 {
+			t.Errorf("got %d charged, want 400: the level is at most 600", got)
+		}
+		w.fall(lost)
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: 90})
+		if v := w.reserve("r1", line(tpm, 31)); v.Outcome != budget.Exceeded {
+			t.Errorf("got %+v, want exceeded: a third of 90 is 30", v)
+		}
+		w.Correct(budget.Correction{Line: line(tpm, 0), AtMost: -1, Pause: time.Minute})
+		if v := w.reserve("r2", line(tpm, 1)); v.Outcome != budget.Exceeded {
+			t.Errorf("got %+v, want exceeded: paused", v)
+		}
+		w.end()
+	})
+}
+
+// F1: no goroutine and no record for each request while the store is down.
+func TestAnOutageDoesNotGrowTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		for i := range 10_000 {
+			id := fmt.Sprint(i)
+			w.reserve(id, usual()...)
+			w.Settle(id, used(0))
+		}
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("got %d goroutines after an outage of 10,000 requests, %d before", after, before)
+		}
+		if got := w.Unwritten(); got > 20 {
+			t.Errorf("got %d things to write, want them summed by counter", got)
+		}
+		w.end()
+	})
+}
+
+func TestMuchTrafficWhileTheStoreComesAndGoesIsAccounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := limit("big", budget.Tokens, 1e9, budget.Local)
+		w := newWorld(t, nil)
+		var group sync.WaitGroup
+		for c := range 16 {
+			group.Go(func() {
+				for i := range 100 {
+					id := fmt.Sprint(c, "-", i)
+					if v := w.reserve(id, line(big, 1000), line(slots, 1)); v.Outcome == budget.Granted {
+						time.Sleep(time.Duration(1+(c*7+i)%13) * time.Millisecond)
+						w.Settle(id, []int64{7, 1})
+					} else {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		for range 10 {
+			time.Sleep(60 * time.Millisecond)
+			w.faults.all(lost)
+			time.Sleep(100 * time.Millisecond)
+			w.faults.set(nil)
+		}
+		group.Wait()
+		w.rise()
+		want := 7 * int64(w.seen.result("settled"))
+		if got := w.ledger.charged(line(big, 0)); got != want || want == 0 {
+			t.Errorf("got %d charged, want %d", got, want)
+		}
+		w.wantCharged(0, 0)
+		w.end()
+	})
+}

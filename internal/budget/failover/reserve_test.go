@@ -1,0 +1,146 @@
+package failover
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+func TestAnIDTriedAgainIsNotCancelledWithItsLostAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.faults.all(replyLost)
+		w.reserve("r1", line(money, 5))
+		w.faults.set(nil)
+		if v := w.reserve("r1", line(money, 5)); v.Outcome != budget.Granted || !v.Repeated {
+			t.Errorf("got %+v, want granted, and charged once", v)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := fmt.Sprint(w.ledger.open()); got != "[r1]" {
+			t.Errorf("got %v open, want r1", got)
+		}
+		if got := w.Unwritten(); got != 0 {
+			t.Errorf("got %d unwritten, want 0", got)
+		}
+		w.Settle("r1", []int64{4})
+		synctest.Wait()
+		if got := w.ledger.charged(line(money, 0)); got != 4 {
+			t.Errorf("got %d charged, want 4", got)
+		}
+		w.end()
+	})
+}
+
+func TestACallWithoutAnAnswerCountsAsNotGranted(t *testing.T) {
+	for what, f := range map[string]fault{
+		"the reply is lost": replyLost, "it is applied 100 ms late": barelyLate, "it is applied half a second late": late, "ten seconds late": veryLate,
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				w.faults.all(f)
+				v := w.reserve("r1", line(money, 100))
+				w.faults.set(nil)
+				if v.Outcome != budget.Unavailable {
+					t.Errorf("got %+v, want unavailable", v)
+				}
+				if !w.Up() {
+					t.Error("got down after one failure, want up")
+				}
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				if got := w.ledger.charged(line(money, 0)); got != 0 {
+					t.Errorf("got %d charged, want 0", got)
+				}
+				w.wantCharged(0, 0)
+				w.end()
+			})
+		})
+	}
+}
+
+func TestAFencedEpochIsRenewedAndTheRequestTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.ledger.fenced["gw.0"] = true
+		v := w.reserve("r1", usual()...)
+		if v.Outcome != budget.Granted || v.Degraded {
+			t.Errorf("got %+v, want granted by the store", v)
+		}
+		if got := w.keeper.Epoch(); got != "gw.1" {
+			t.Errorf("got epoch %s, want gw.1", got)
+		}
+		if got := w.faults.count("reserve"); got != 2 {
+			t.Errorf("got %d calls, want 2", got)
+		}
+		w.Settle("r1", used(1))
+		synctest.Wait()
+		w.wantCharged(1, 1)
+		w.end()
+	})
+}
+
+func TestARequestThatComesTooLateByTheStoresClockAsksForTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Keeper = &slowClock{c.Keeper.(*fixedKeeper)} })
+		if v := w.reserve("r1", line(money, 1)); v.Outcome != budget.Unavailable {
+			t.Errorf("got %+v, want what a closed limit says without the store", v)
+		}
+		if w.keeper.beats != 1 {
+			t.Errorf("got %d beats asked for, want 1", w.keeper.beats)
+		}
+		if !w.Up() || w.Unwritten() != 0 {
+			t.Error("an answer was taken for a failure")
+		}
+		w.end()
+	})
+}
+
+// slowClock is a keeper that is an hour behind.
+type slowClock struct{ *fixedKeeper }
+
+func (k *slowClock) Now() time.Time { return k.fixedKeeper.Now().Add(-time.Hour) }
+
+func TestWhatCannotBeAskedIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", line(tpm, 10))
+		for what, n := range map[string]int64{"an id with another amount": 11, "a negative amount": -1, "an absurd amount": 1 << 60} {
+			if v := w.reserve("r1", line(tpm, n)); v.Outcome != budget.Unavailable || v.Binding != 0 || len(v.Lines) != 1 {
+				t.Errorf("%s: got %+v, want unavailable, by its first line", what, v)
+			}
+		}
+		if !w.Up() {
+			t.Error("got down, want up: the store has answered")
+		}
+		w.Settle("r1", []int64{10})
+		w.end()
+	})
+}
+
+// D9: attempts with one Idempotency-Key share one reservation.
+func TestAnIDThatIsOpenIsSharedUntilTheLastHasSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", usual()...)
+		if v := w.reserve("r1", usual()...); !v.Repeated || v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want granted and repeated", v)
+		}
+		if got := w.ledger.charged(line(tpm, 0)); got != 100 {
+			t.Errorf("got %d reserved, want 100 once", got)
+		}
+		w.Settle("r1", used(20))
+		synctest.Wait()
+		if got := len(w.ledger.open()); got != 1 {
+			t.Errorf("got %d open, want 1: one of two still runs", got)
+		}
+		w.Settle("r1", used(50))
+		synctest.Wait()
+		w.wantCharged(70, 1)
+		w.end()
+	})
+}
