@@ -55,9 +55,9 @@ func (a api) identify(h http.Header, n int64) {
 	}
 }
 
-// refuse answers f in the words of the API. It returns Failed.
-func (a api) refuse(w http.ResponseWriter, f fault) Outcome {
-	h := w.Header()
+// refuse answers f in the words of e's API. It returns Failed.
+func (e endpoint) refuse(w http.ResponseWriter, f fault) Outcome {
+	a, h := e.api, w.Header()
 	h.Set("Content-Type", "application/json")
 	if f.wait > 0 && !f.never && a != gemini {
 		h.Set("Retry-After", strconv.FormatInt(max(ceilDiv(int64(f.wait), int64(time.Second)), 1), 10))
@@ -69,6 +69,9 @@ func (a api) refuse(w http.ResponseWriter, f fault) Outcome {
 		f.message = f.rateMessage()
 	}
 	body := a.failure(nil, f)
+	if e.array { // Gemini wraps errors as it wraps answers
+		body = append(append([]byte("["), body...), ']')
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(f.status)
 	if _, err := w.Write(body); err != nil {

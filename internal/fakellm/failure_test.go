@@ -48,6 +48,19 @@ func TestScriptedFailuresAreInTheAPIsWords(t *testing.T) {
 	}
 }
 
+func TestAnArrayStreamWrapsItsErrorsToo(t *testing.T) {
+	w := newWorld(t, Options{})
+	for _, s := range []struct{ query, prefix string }{
+		{"", `[{"error":{"code":503,`},
+		{"?alt=sse", `{"error":{"code":503,`},
+	} {
+		got := w.text("/v1beta/models/sim-fail503:streamGenerateContent"+s.query, `{"contents":[]}`)
+		if !strings.HasPrefix(got, s.prefix) || !json.Valid([]byte(got)) {
+			t.Errorf("%q: %s, want it to start with %s", s.query, got, s.prefix)
+		}
+	}
+}
+
 func TestTheFirstRequestsOfANameMayFail(t *testing.T) {
 	w := newWorld(t, Options{})
 	statuses := func(model string, n int) (got []int) {

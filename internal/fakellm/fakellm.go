@@ -114,12 +114,12 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e, status := route(r)
 	e.api.identify(w.Header(), p.ids.Add(1))
 	if status != http.StatusOK {
-		e.api.refuse(w, fault{status: status, message: "Unknown request URL: " + r.Method + " " + r.URL.Path + "."})
+		e.refuse(w, fault{status: status, message: "Unknown request URL: " + r.Method + " " + r.URL.Path + "."})
 		return
 	}
 	body, err := readBody(w, r)
 	if err != nil {
-		e.api.refuse(w, fault{status: http.StatusBadRequest, message: "The body could not be read: " + err.Error() + "."})
+		e.refuse(w, fault{status: http.StatusBadRequest, message: "The body could not be read: " + err.Error() + "."})
 		return
 	}
 	seen := p.stats.begin(r, body, p.options.Now())
@@ -134,16 +134,16 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer judges a request and answers it. It returns how that ended.
 func (p *Provider) answer(w http.ResponseWriter, r *http.Request, e endpoint, body []byte, seen *Seen) Outcome {
 	if !p.accepts(seen.Key) {
-		return e.api.refuse(w, badKey)
+		return e.refuse(w, badKey)
 	}
 	q, f := readRequest(e, body)
 	if f.status != 0 {
-		return e.api.refuse(w, f)
+		return e.refuse(w, f)
 	}
 	p.stats.name(seen, q.model)
 	script, f := p.script(q)
 	if f.status != 0 {
-		return e.api.refuse(w, f)
+		return e.refuse(w, f)
 	}
 	q.script, q.gzip = script, acceptsGzip(r.Header)
 	cost := q.cost(p.options)
@@ -151,7 +151,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, e endpoint, bo
 	turn.headers(w.Header(), e.api, p.options.Now())
 	if f.status != 0 {
 		f.model = q.model
-		e.api.refuse(w, f)
+		e.refuse(w, f)
 		return Limited
 	}
 	defer turn.release()

@@ -48,9 +48,9 @@ func (p *Provider) send(w http.ResponseWriter, r *http.Request, a *answer, seen 
 	case s.Fail != 0 && (s.FailTimes == 0 || a.attempt <= s.FailTimes):
 		f := s.scripted()
 		f.model = a.model
-		return a.api.refuse(w, f)
+		return a.refuse(w, f)
 	case s.NoOptions && a.options:
-		return a.api.refuse(w, fault{status: http.StatusBadRequest, param: "stream_options", code: "unknown_parameter", message: "Unknown parameter: 'stream_options'."})
+		return a.refuse(w, fault{status: http.StatusBadRequest, param: "stream_options", code: "unknown_parameter", message: "Unknown parameter: 'stream_options'."})
 	}
 	say := p.shape(a)
 	if chunked, ok := say.(streamed); ok && a.stream {
