@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,10 @@ func (c *clock) now() time.Time { return c.t }
 
 // sharedMap is what instances share, in memory.
 type sharedMap struct {
-	mu   sync.Mutex
-	m    map[string]string
-	fail error
+	mu         sync.Mutex
+	m          map[string]string
+	fail       error // of everything
+	unreadable error // of reading alone
 }
 
 func (s *sharedMap) Fields(_ context.Context, name string) (map[string]string, error) {
@@ -29,7 +31,10 @@ func (s *sharedMap) Fields(_ context.Context, name string) (map[string]string, e
 	if name != "blocks" {
 		return nil, fmt.Errorf("asked for %q", name)
 	}
-	return maps.Clone(s.m), s.fail
+	if err := cmp.Or(s.fail, s.unreadable); err != nil {
+		return nil, err
+	}
+	return maps.Clone(s.m), nil
 }
 
 func (s *sharedMap) Set(_ context.Context, _, field, value string) error {
@@ -194,6 +199,10 @@ func TestBlocksStayInForceWhileTheStoreIsAway(t *testing.T) {
 	if got := b.List(); len(got) != 1 || got[0].ID != first.ID {
 		t.Errorf("got %+v, want the first block alone", got)
 	}
+	shared.fail, shared.unreadable = nil, away
+	if _, err := b.Delete(t.Context(), first.ID); !errors.Is(err, away) || len(shared.m) != 1 {
+		t.Errorf("delete from what cannot be read: got %v and %v, want %v and the block kept", err, shared.m, away)
+	}
 }
 
 func TestDeletingFromAnEmptyStoreFindsNothing(t *testing.T) {
@@ -211,6 +220,9 @@ func TestOneUnreadableBlockDoesNotHideTheOthers(t *testing.T) {
 	}
 	if got, ok := b.Match(caller("", "")); !ok || got.ID != "good" {
 		t.Errorf("got %+v, %v, want the good one", got, ok)
+	}
+	if known, err := b.Delete(t.Context(), "good"); !known || err != nil || len(b.List()) != 0 {
+		t.Errorf("got %v, %v, want it deleted although the other cannot be read", known, err)
 	}
 }
 
