@@ -37,6 +37,11 @@ func compile(c *config.Config) (compiled, error) {
 		DrainBytes:   c.Server.Drain.MaxBytes,
 		CrashCharge:  c.Store.CrashCharge,
 	}
+	for _, p := range c.Passthrough {
+		rules.Passthrough = append(rules.Passthrough, proxy.Passthrough{
+			Path: p.Path, Methods: p.Methods, Provider: providers[p.Provider], Requests: p.Requests, Tokens: p.Tokens,
+		})
+	}
 	if c.Server.ExposeUpstreamLimits {
 		rules.Exposure = proxy.ExposeLimits
 	}

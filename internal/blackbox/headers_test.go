@@ -86,7 +86,7 @@ func TestG8AnthropicClientsGetAnthropicsShape(t *testing.T) {
 	if ok.Status != 200 || ok.Header.Get("Anthropic-Ratelimit-Tokens-Limit") != "50" || ok.Header.Get("X-Ratelimit-Limit-Tokens") != "" {
 		t.Fatalf("got %d, %v\n%s", ok.Status, ok.Header, ok.Body)
 	}
-	no := w.Post(secret, "/v1/messages", strings.Replace(message, "MAX", "45", 1))
+	no := w.Post(secret, "/v1/messages", strings.Replace(message, "MAX", "42", 1))
 	var body struct {
 		Type      string
 		RequestID string `json:"request_id"`

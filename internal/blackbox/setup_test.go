@@ -21,17 +21,19 @@ const (
 // setup says what a case runs on. The zero setup is one gateway with counters
 // in memory, one provider, and two teams without limits.
 type setup struct {
-	gateways int    // 0: one
-	redis    bool   // counters in a real Redis
-	limits   string // of team search: list items in flow style, one a line
-	keys     string // limits of its key
-	common   string // of the whole gateway
-	model    string // further keys of the model "*", one a line
-	server   string // further keys of server
-	provider string // further keys of the provider
-	store    string // further keys of store
-	redisKey string // further keys of store.redis
-	fake     fakellm.Options
+	gateways  int    // 0: one
+	redis     bool   // counters in a real Redis
+	limits    string // of team search: list items in flow style, one a line
+	keys      string // limits of its key
+	common    string // of the whole gateway
+	model     string // further keys of the model "*", one a line
+	server    string // further keys of server
+	provider  string // further keys of the provider
+	store     string // further keys of store
+	redisKey  string // further keys of store.redis
+	top       string // further keys at the top, one a line
+	providers string // further providers, one a line
+	fake      fakellm.Options
 }
 
 // world is what a case runs on.
@@ -69,7 +71,11 @@ func (s setup) config(w *world) string {
 	}
 	fmt.Fprintf(&b, "providers:\n  - name: sim\n    dialect: openai\n    base_url: %s/v1\n    api_keys: [sk-provider]\n%s", w.provider.URL, indent(4, s.provider))
 	fmt.Fprintf(&b, "  - name: sim-anthropic\n    dialect: anthropic\n    base_url: %s\n    api_keys: [sk-provider]\n", w.provider.URL)
+	for _, p := range lines(s.providers) {
+		fmt.Fprintf(&b, "  - %s\n", p)
+	}
 	fmt.Fprintf(&b, "models:\n  - name: \"*\"\n    targets: [{provider: sim}, {provider: sim-anthropic}]\n    prices: {input: 1, output: 4}\n%s", indent(4, s.model))
+	b.WriteString(indent(0, s.top))
 	list(&b, "limits", 0, s.common)
 	b.WriteString("teams:\n  - name: search\n")
 	list(&b, "limits", 4, s.limits)

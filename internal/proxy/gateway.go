@@ -14,6 +14,7 @@
 //	settle.go     how a call can end and what it is then charged
 //	record.go     what is told of it afterwards
 //	explain.go    what a request would meet
+//	passthrough.go  paths that are relayed for a flat charge
 //	render.go     the one map from faults to answers, headers.go the limits' headers
 package proxy
 
@@ -64,6 +65,7 @@ type Rules struct {
 	Proxies      tenant.Proxies
 	Models       map[string]*Model // by name; "*" for any other
 	Limits       []*budget.Limit   // of the whole gateway
+	Passthrough  []Passthrough
 	MaxBodyBytes int64
 	MaxWaiting   int // requests held by limits that let them wait
 	OnClientGone ClientGone

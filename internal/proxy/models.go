@@ -62,7 +62,7 @@ func (g *Gateway) models(c *gin.Context, pattern string, answer func(*record, []
 	if c.GetHeader("Anthropic-Version") != "" {
 		d = g.dialectOf("/v1/messages")
 	}
-	rec := g.begin(c.Writer, c.Request, route{d, dialect.Endpoint{Method: http.MethodGet, Pattern: pattern}})
+	rec := g.begin(c.Writer, c.Request, route{dialect: d, endpoint: dialect.Endpoint{Method: http.MethodGet, Pattern: pattern}})
 	defer g.record(rec)
 	rules := g.rules.Load()
 	who, err := g.identify(rules, c.Request)

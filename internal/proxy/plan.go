@@ -74,6 +74,8 @@ type plan struct {
 	rules    estimate.Rules    // by which it was estimated
 	estimate estimate.Estimate
 	lines    []budget.Line
+	requests int64         // what it counts for in limits of requests
+	flat     bool          // charged flat, whatever it uses
 	maxWait  time.Duration // X-LLMGW-Max-Wait; negative: not sent
 }
 
@@ -111,7 +113,7 @@ func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialec
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{caller: who, call: call, dialect: d, model: model, maxWait: -1}
+	p := &plan{caller: who, call: call, dialect: d, model: model, requests: 1, maxWait: -1}
 	p.targets = targetsFor(model, call.Dialect)
 	if len(p.targets) == 0 {
 		return nil, wrongDialect(call.Model, model)
@@ -211,7 +213,7 @@ func (r *Rules) lines(p *plan) []budget.Line {
 			if p.call.RequestsOnly && l.Unit != budget.Requests {
 				continue
 			}
-			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.model.amount(l.Unit, use, 1)})
+			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.model.amount(l.Unit, use, p.requests)})
 		}
 	}
 	return lines

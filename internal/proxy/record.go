@@ -176,7 +176,7 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 
 // learn lets the estimator compare what an answer used with what was estimated.
 func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
-	if r.Failure != nil || !(r.InputKnown || r.OutputKnown) || p.call.RequestsOnly {
+	if r.Failure != nil || !(r.InputKnown || r.OutputKnown) || p.call.RequestsOnly || p.flat {
 		return
 	}
 	g.Estimator.Observe(estimate.Observation{

@@ -24,7 +24,7 @@ func (g *Gateway) Handler() http.Handler {
 	e.Use(g.recovery)
 	for _, d := range g.Dialects {
 		for _, endpoint := range d.Endpoints() {
-			e.Handle(endpoint.Method, endpoint.Pattern, g.handle(route{d, endpoint}))
+			e.Handle(endpoint.Method, endpoint.Pattern, g.handle(route{dialect: d, endpoint: endpoint}))
 		}
 	}
 	e.GET("/v1/models", g.listModels)
@@ -71,10 +71,16 @@ func (g *Gateway) recovery(c *gin.Context) {
 	c.Next()
 }
 
-// unrouted refuses what no route takes. It is counted under one endpoint.
+// unrouted relays what is configured to pass through, and refuses the rest,
+// which is counted under one endpoint.
 func (g *Gateway) unrouted(code fault.Code, message string) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rt := route{g.dialectOf(c.Request.URL.Path), dialect.Endpoint{Pattern: "other"}}
+		if p, ok := g.rules.Load().passthrough(c.Request); ok {
+			c.Status(http.StatusOK) // gin has set 404 or 405
+			g.serve(c.Writer, c.Request, g.passRoute(p, c.Request.Method), nil)
+			return
+		}
+		rt := route{dialect: g.dialectOf(c.Request.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}}
 		rec := g.begin(c.Writer, c.Request, rt)
 		defer g.record(rec)
 		g.refuse(c.Writer, rec, &fault.Error{Code: code, Message: message, NoRetry: true})

@@ -22,6 +22,7 @@ import (
 type route struct {
 	dialect  dialect.Dialect
 	endpoint dialect.Endpoint
+	flat     *Passthrough // nil: metered by what is used
 }
 
 // serve answers one call. It is the path of a request: each step takes what the
@@ -47,7 +48,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
-	p, err := g.plan(rules, who, rt.dialect, call)
+	p, err := g.planFor(rules, who, rt, call)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
@@ -70,6 +71,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	s := &settlement{gateway: g, plan: p, held: held, reported: rec.began}
 	defer func() { s.settle(worst); rec.ending = s.ending }()
 	g.forward(w, r, rules, p, s, rec)
+}
+
+// planFor plans a call by what it will use, or by its route's flat charge.
+func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call) (*plan, error) {
+	if rt.flat != nil {
+		return rt.flatPlan(rules, who, call), nil
+	}
+	return g.plan(rules, who, rt.dialect, call)
 }
 
 // forward sends the call, relays the answer, and settles both the call's limits

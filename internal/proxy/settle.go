@@ -34,7 +34,7 @@ type ending struct {
 	outcome   outcome
 	usage     tokens.Usage
 	estimated bool  // at least one side of usage was counted by us
-	requests  int64 // what the call counts for in a limit of requests: 0 or 1
+	requests  int64 // what the call counts for in a limit of requests
 }
 
 // worst is assumed until something better is known: all is refunded.
@@ -46,12 +46,12 @@ func refunded(o outcome) ending { return ending{outcome: o} }
 // inputOnly ends a call whose client left after the request was sent and before
 // any answer: the provider has read the prompt.
 func inputOnly(p *plan) ending {
-	return ending{outcome: clientGone, usage: tokens.Usage{Input: p.estimate.Input}, estimated: true, requests: 1}
+	return ending{outcome: clientGone, usage: tokens.Usage{Input: p.estimate.Input}, estimated: true, requests: p.requests}
 }
 
 // wholeReserve ends a call whose client left, by the policy charge_estimate.
 func wholeReserve(p *plan) ending {
-	return ending{outcome: clientGone, usage: p.reserved(), estimated: true, requests: 1}
+	return ending{outcome: clientGone, usage: p.reserved(), estimated: true, requests: p.requests}
 }
 
 // metered ends a call whose answer came, whole or in part: charged by what the
@@ -64,7 +64,11 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 		}
 		return refunded(o)
 	}
-	e := ending{outcome: o, usage: r.Usage, requests: 1}
+	e := ending{outcome: o, usage: r.Usage, requests: p.requests}
+	if p.flat {
+		e.usage = p.reserved()
+		return e
+	}
 	if p.call.RequestsOnly {
 		e.usage = tokens.Usage{}
 		return e

@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
+	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
+)
+
+// Passthrough is a path that is relayed to one provider as it is, for a flat
+// charge. It is refunded like any call that fails.
+type Passthrough struct {
+	Path     string
+	Methods  []string
+	Provider *upstream.Provider
+	Requests int64        // charged to limits of requests
+	Tokens   tokens.Count // charged to limits of tokens, as input
+}
+
+// passthrough finds the configured relay of a request.
+func (r *Rules) passthrough(req *http.Request) (*Passthrough, bool) {
+	for i := range r.Passthrough {
+		if p := &r.Passthrough[i]; p.Path == req.URL.Path && slices.Contains(p.Methods, req.Method) {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// passRoute is the route of a relay: in the shape of its provider's API.
+func (g *Gateway) passRoute(p *Passthrough, method string) route {
+	inner := g.Dialects[0]
+	for _, d := range g.Dialects {
+		if d.Name() == p.Provider.Dialect {
+			inner = d
+		}
+	}
+	return route{
+		dialect:  relay{Dialect: inner, base: p.Provider.BaseURL},
+		endpoint: dialect.Endpoint{Method: method, Pattern: p.Path, Operation: "passthrough"},
+		flat:     p,
+	}
+}
+
+// flatPlan is the plan of a relayed call: no model, and the flat charge as its
+// estimate.
+func (rt route) flatPlan(rules *Rules, who caller, call *dialect.Call) *plan {
+	m := &Model{Name: wildcard, Weights: tokens.Even, Targets: []upstream.Target{{Provider: rt.flat.Provider, Weight: 1}}}
+	p := &plan{
+		caller: who, call: call, dialect: rt.dialect, model: m, targets: m.Targets, maxWait: -1, flat: true,
+		requests: rt.flat.Requests, estimate: estimate.Estimate{Input: rt.flat.Tokens},
+	}
+	p.lines = rules.lines(p)
+	p.lines = slices.DeleteFunc(p.lines, func(l budget.Line) bool { return l.Limit.Unit == budget.USD }) // a flat charge has no price
+	return p
+}
+
+// relay is a dialect whose calls are passed on unread.
+type relay struct {
+	dialect.Dialect
+	base string
+}
+
+// Parse reads nothing: the body is the provider's business.
+func (r relay) Parse(req dialect.Request) (*dialect.Call, error) {
+	return &dialect.Call{Request: req, Dialect: r.Dialect.Name(), Choices: 1, NoOutput: true}, nil
+}
+
+// Prepare passes the call on with the provider's credentials. A base URL that
+// ends with the version serves paths that begin with it.
+func (r relay) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
+	to.Model = ""
+	out, err := r.Dialect.Prepare(c, to)
+	if err != nil {
+		return out, err
+	}
+	base := strings.TrimSuffix(r.base, "/")
+	if version, ok := lastSegment(base); ok && strings.HasPrefix(c.Path, version+"/") {
+		base = strings.TrimSuffix(base, version)
+	}
+	query := ""
+	if _, q, ok := strings.Cut(out.URL, "?"); ok {
+		query = "?" + q // without the gateway's key
+	}
+	out.URL, out.Body, out.Injected = base+c.Path+query, nil, false
+	if len(c.Body) > 0 {
+		out.Body = [][]byte{c.Body}
+	}
+	return out, nil
+}
+
+func lastSegment(base string) (string, bool) {
+	i := strings.LastIndex(base, "/")
+	if i <= 0 || strings.HasSuffix(base[:i], "/") { // the host is no path
+		return "", false
+	}
+	return base[i:], true
+}
+
+// Meter watches nothing.
+func (relay) Meter(*dialect.Call, dialect.Answer, dialect.MeterOptions) dialect.Meter {
+	return new(unread)
+}
+
+// unread passes an answer on and knows only whether it ended.
+type unread struct{ ended bool }
+
+func (u *unread) Feed(p []byte) []byte { return p }
+
+func (u *unread) End() []byte {
+	u.ended = true
+	return nil
+}
+
+func (u *unread) Report() dialect.Report { return dialect.Report{Complete: u.ended, Events: 1} }
