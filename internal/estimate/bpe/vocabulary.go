@@ -36,10 +36,11 @@ func parseRanks(text []byte) ([][]byte, error) {
 	blob := make([]byte, 0, len(text))
 	var tokens [][]byte
 	for line := range bytes.Lines(text) {
-		encoded, rank, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-		if !ok {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
 			continue
 		}
+		encoded, rank, _ := bytes.Cut(line, []byte(" "))
 		id, err := strconv.Atoi(string(rank))
 		if err != nil || id < 0 || id > tokenMask {
 			return nil, fmt.Errorf("line %q: bad rank", line)
