@@ -14,11 +14,13 @@ package gatewaytest
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -230,13 +232,22 @@ func (l *log) String() string {
 	return string(l.text)
 }
 
+// The ports that gateways get: below those that the kernel gives to outgoing
+// connections, of which tests make many.
+const firstPort, lastPort = 15_000, 31_999
+
 // freeAddress is an address of 127.0.0.1 that nobody listens on now.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue // taken
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("gatewaytest: no free port")
+	return ""
 }
