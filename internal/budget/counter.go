@@ -1,7 +1,5 @@
 package budget
 
-import "time"
-
 // clockSlack is how far the store's clock may step back, in milliseconds,
 // before a counter follows it (S20).
 const clockSlack = 5000
@@ -115,10 +113,12 @@ func (c *Counter) adopt(r Rules, b Bounds, now int64) {
 		c.use(min(max(used, 0), r.Capacity+r.Debt), now)
 		return
 	}
-	if r.kind == kindBucket || r.kind == kindPacing {
+	switch r.kind {
+	case kindBucket, kindPacing:
 		c.rescale(r)
-	} else {
+	case kindCalendar, kindWindow:
 		c.Used = min(c.Used, r.Capacity+r.Debt)
+		c.Prev = min(c.Prev, r.Capacity+r.Debt)
 	}
 	c.Rules = r
 }
@@ -317,8 +317,8 @@ func (c *Counter) State(out Outcome, wait, now int64) LineState {
 		Remaining: c.Remaining(now),
 		Capacity:  c.Capacity,
 		Open:      c.Open,
-		Wait:      time.Duration(wait) * time.Millisecond,
-		Reset:     time.Duration(c.Reset(now)) * time.Millisecond,
+		Wait:      Millis(wait),
+		Reset:     Millis(c.Reset(now)),
 		Rebased:   c.Rebased,
 	}
 }

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -59,3 +60,11 @@ var ErrAmount = errors.New("budget: an amount is negative or above 2^53-1")
 
 // CeilMS is d in whole milliseconds, rounded up.
 func CeilMS(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// Millis is ms as a Duration, the longest there is if it is longer.
+func Millis(ms int64) time.Duration {
+	if ms > math.MaxInt64/int64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond
+}

@@ -196,3 +196,9 @@ func (r *Rules) validate() error {
 	}
 	return nil
 }
+
+// WithKind are rules read from a stored counter, whose algorithm is a number.
+func (r Rules) WithKind(k byte) Rules {
+	r.kind = kind(k)
+	return r
+}

@@ -218,9 +218,9 @@ local function adopt(c, r, now)
       c.level = units * r.y + floor(rest * r.y / c.den)
     end
     c.num, c.den, c.bank = r.x, r.y, r.z
-  elseif c.kind ~= SLOTS then
+  elseif c.kind == CALENDAR or c.kind == WINDOW then
     c.used = min(c.used, r.capacity + r.debt)
-    if c.kind ~= CALENDAR then c.window = r.x end
+    if c.prev then c.prev = min(c.prev, r.capacity + r.debt) end
   end
   c.version, c.capacity, c.debt, c.empty = r.version, r.capacity, r.debt, r.empty
 end

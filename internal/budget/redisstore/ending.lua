@@ -10,7 +10,7 @@ local function fetch(base, records, now)
   for _, rec in pairs(records) do
     for i = 1, #rec do
       local name = rec[i].key
-      if counters[name] == nil then
+      if rec[i].taken >= 0 and counters[name] == nil then
         counters[name] = false
         keys[#keys + 1] = base .. ':c:' .. name
         names[#names + 1] = name

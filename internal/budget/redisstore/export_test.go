@@ -1,6 +1,34 @@
 package redisstore
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"llmgw/internal/budget"
+)
 
 // SetClock makes every script take t as Redis's time.
 func (s *Store) SetClock(t time.Time) { s.clock.Store(t.UnixMilli()) }
+
+// reserveAlone decides r in a script call of its own, as a store without lanes
+// would.
+func (s *Store) reserveAlone(ctx context.Context, r budget.Request) error {
+	l := s.lane(s.prefix)
+	g := s.split(&r)[0]
+	w := &reserving{
+		id: r.ID, epoch: r.Epoch, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
+		head: append(requestHead(&r), byte(len(g.lines)), byte(len(g.parts))),
+	}
+	keys, args := l.reserveCall([]*reserving{w})
+	l.reserved(s.run(ctx, &s.scripts.reserve, keys, args), []*reserving{w})
+	return w.err
+}
+
+// settleAlone is the same for a settlement.
+func (s *Store) settleAlone(ctx context.Context, st budget.Settlement) error {
+	l := s.lane(s.prefix)
+	var err error
+	one := []*settling{{id: st.ID, body: bodyOf(st.Lines, st.Used), done: func(_ budget.Settled, e error) { err = e }}}
+	l.settled(s.run(ctx, &s.scripts.settle, l.settleKeys(one), l.settleArgs(one)), one)
+	return err
+}

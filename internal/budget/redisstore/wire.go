@@ -55,7 +55,7 @@ func (r *reader) int() int64 {
 	return int64(math.Float64frombits(bits))
 }
 
-func (r *reader) millis() time.Duration { return time.Duration(r.int()) * time.Millisecond }
+func (r *reader) millis() time.Duration { return budget.Millis(r.int()) }
 
 // state reads what describe() in counter.lua wrote.
 func (r *reader) state() (s budget.LineState) {
