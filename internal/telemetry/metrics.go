@@ -139,6 +139,10 @@ func (m *Metrics) registerTokens(r *prometheus.Registry) {
 func (m *Metrics) registerLimits(r *prometheus.Registry) {
 	results := counters(r, "llmgw_reservations_total", "Reservations that ended.", "result")
 	m.reservations = newSeries(func(result string) prometheus.Counter { return results.WithLabelValues(result) })
+	for _, result := range []string{"settled", "refunded", "reclaimed"} {
+		// A counter that is first seen at 1 has not risen, for Prometheus.
+		m.reservations.of(m.bounds.result.value(result))
+	}
 	rejections := counters(r, "llmgw_rejections_total",
 		"Requests that a limit refused, or would have refused in shadow or with its candidate amount.", "scope", "limit", "code", "team", "mode")
 	m.rejections = newSeries(func(k rejectionKey) prometheus.Counter {
