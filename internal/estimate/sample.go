@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"unicode/utf8"
 
 	"llmgw/internal/jsonscan"
 )
@@ -11,13 +12,13 @@ const (
 	sampleBytes = 16 << 10
 )
 
-// sample extrapolates the tokens of a text from windows spread over it: their
-// mean tokens per byte and twice the standard error of that, never more than
-// one token a byte. With escaped, the text is the inside of a JSON string.
-func (r *reader) sample(text []byte, escaped bool) int {
+// sample extrapolates the tokens of a text from windows spread over it, which
+// count counts: their mean tokens per byte and twice the standard error of
+// that, never more than one token a byte.
+func (r *reader) sample(text []byte, count func(*reader, []byte) int) int {
 	r.t.sampled = true
 	if len(text) <= sampleBytes {
-		return r.window(text, escaped)
+		return count(r, text)
 	}
 	size := min(sampleBytes, len(text)/samples)
 	var sum, squares float64
@@ -25,7 +26,7 @@ func (r *reader) sample(text []byte, escaped bool) int {
 		at := i * (len(text) - size) / (samples - 1)
 		window := text[at : at+size]
 		window = window[validStart(window):]
-		rate := float64(r.window(window, escaped)) / float64(max(1, len(window)))
+		rate := float64(count(r, window)) / float64(max(1, len(window)))
 		sum += rate
 		squares += rate * rate
 	}
@@ -34,15 +35,27 @@ func (r *reader) sample(text []byte, escaped bool) int {
 	return int(math.Ceil(min(1, mean+2*deviation) * float64(len(text))))
 }
 
-// window counts one sample.
-func (r *reader) window(text []byte, escaped bool) int {
-	if escaped {
-		r.out = append(append(append(r.out[:0], '"'), text...), '"')
-		r.buf = jsonscan.AppendText(r.buf[:0], r.out)
-		text = r.buf
-	}
+// escapedWindow counts a sample from the inside of a JSON string.
+func (r *reader) escapedWindow(text []byte) int {
+	r.out = append(append(append(r.out[:0], '"'), text...), '"')
+	r.buf = jsonscan.AppendText(r.buf[:0], r.out)
+	return r.window(r.buf)
+}
+
+// window counts a sample of text.
+func (r *reader) window(text []byte) int {
 	if !r.model.exact {
 		r.t.classify(text)
 	}
 	return r.encoding.Count(text)
+}
+
+// validStart returns the offset of the first whole character of s.
+func validStart(s []byte) int {
+	for i := range min(len(s), utf8.UTFMax) {
+		if utf8.RuneStart(s[i]) {
+			return i
+		}
+	}
+	return 0
 }

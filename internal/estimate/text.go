@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"bytes"
-	"unicode/utf8"
 
 	"llmgw/internal/jsonscan"
 )
@@ -23,7 +22,7 @@ func (r *reader) count(token []byte) int {
 		return 0
 	}
 	if len(token) > r.exactLeft {
-		return r.sample(token[1:len(token)-1], true)
+		return r.sample(token[1:len(token)-1], (*reader).escapedWindow)
 	}
 	text := jsonscan.Text(token, r.buf)
 	if cap(text) > cap(r.buf) && &text[:1][0] != &token[1:2][0] {
@@ -35,7 +34,7 @@ func (r *reader) count(token []byte) int {
 // plain returns the tokens of a decoded text.
 func (r *reader) plain(text []byte) int {
 	if len(text) > r.exactLeft {
-		return r.sample(text, false)
+		return r.sample(text, (*reader).window)
 	}
 	r.exactLeft -= len(text)
 	if !r.model.exact {
@@ -57,7 +56,7 @@ func (r *reader) plain(text []byte) int {
 // white space. Depth costs nothing.
 func (r *reader) json(raw []byte) int {
 	if len(raw) > r.exactLeft {
-		return r.sample(raw, false)
+		return r.sample(raw, (*reader).window)
 	}
 	r.out = compact(r.out[:0], raw)
 	return r.plain(r.out)
@@ -185,14 +184,4 @@ func unescaped(token []byte) []byte {
 		return nil
 	}
 	return token[1 : len(token)-1]
-}
-
-// validStart returns the offset of the first whole character of s.
-func validStart(s []byte) int {
-	for i := range min(len(s), utf8.UTFMax) {
-		if utf8.RuneStart(s[i]) {
-			return i
-		}
-	}
-	return 0
 }

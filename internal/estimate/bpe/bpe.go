@@ -8,7 +8,7 @@
 // over longest matches (backtrack.go), found in a trie (trie.go) and checked
 // pair by pair (vocabulary.go); two kinds of hostile piece have their own way:
 // one byte repeated (repeat.go), and those that make the backtracking long
-// (merge.go). Text that looks like a special token is text.
+// (merge.go). Large texts may be counted on several cores (parallel.go). Text that looks like a special token is text.
 package bpe
 
 import (
@@ -107,41 +107,6 @@ func (e *Encoding) Append(ids []uint32, text []byte) []uint32 {
 	e.give(c)
 	return ids
 }
-
-// CountParallel is Count with up to workers goroutines. It is worth it above
-// 100 KB when cores are idle.
-func (e *Encoding) CountParallel(text []byte, workers int) int {
-	cut := 0
-	if workers > 1 {
-		cut = safeCut(text, len(text)/workers)
-	}
-	if cut == 0 {
-		return e.Count(text)
-	}
-	rest := make(chan int)
-	go func() { rest <- e.CountParallel(text[cut:], workers-1) }()
-	n := e.Count(text[:cut])
-	return n + <-rest
-}
-
-// safeCut returns a place at or after at where a piece ends in all encodings
-// whatever stands around it: between a letter or digit of ASCII and a blank or
-// line feed. 0: there is none.
-func safeCut(text []byte, at int) int {
-	for i := max(at, 1); i < len(text); i++ {
-		if text[i] != ' ' && text[i] != '\n' {
-			continue
-		}
-		if c := asciiClass[text[i-1]]; c&(letters|number) != 0 {
-			return i
-		}
-	}
-	return 0
-}
-
-// Cut returns a place at or after at where text can be cut so that the counts
-// of both sides add up to that of the whole, or 0 if there is none.
-func Cut(text []byte, at int) int { return safeCut(text, at) }
 
 func (e *Encoding) take() *counter {
 	select {
