@@ -50,6 +50,7 @@ func TestOnlyWhatCanBeCuredIsTriedAgain(t *testing.T) {
 		{"a spent limit of Anthropic", answer{status: 429, body: `{"type":"error","error":{"type":"rate_limit_error","message":"You have reached your API usage limits","details":{"error_code":"enforced_spend_limit_reached"}}}`}, 1, 429},
 		{"a spent day of Gemini", answer{status: 429, body: `[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"q","violations":[{"quotaId":"GenerateRequestsPerDayPerProject"}]},{"@type":"r","retryDelay":"1s"}]}}]`}, 1, 429},
 		{"a request larger than the limit", answer{status: 429, body: `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 34307.","type":"tokens","code":"rate_limit_exceeded"}}`}, 1, 429},
+		{"what the provider asks not to repeat", answer{status: 503, header: map[string]string{"X-Should-Retry": "false"}}, 1, 503},
 		{"a wait that fits", answer{status: 429, header: map[string]string{"Retry-After": "9"}}, 2, 200},
 		{"a wait that does not fit", answer{status: 429, header: map[string]string{"Retry-After": "11"}}, 1, 429},
 		{"a wait for a broken provider that does not fit", answer{status: 503, header: map[string]string{"Retry-After": "30"}}, 1, 503},

@@ -37,6 +37,7 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
 	return o
 }
 
+// tryOnce is exchange without the care for panics.
 func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	p := a.target.Provider
 	out, err := a.state.prepare(r.job, a.target, a.key)
@@ -58,16 +59,8 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	told := read(p.Flavor, resp.Header, time.Now())
 	a.key.tell(told)
 	c.heed(p.Name, a.key.pacer, told)
-	response := &Response{
-		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body, Target: a.target,
-		Attempts: r.attempts, QueueWait: r.waited, Sent: sent, HeaderAt: time.Now(),
-		http: resp, turn: a.turn, model: a.target.model(r.job), kept: keeps(p, r.job),
-	}
-	response.Meter = r.job.Dialect.Meter(r.job.Call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
-		dialect.MeterOptions{
-			HideUsage: out.Injected || r.job.Call.Stream && !r.job.Call.WantsUsage,
-			Count:     r.job.Counter, Flavor: p.Flavor,
-		})
+	response := r.response(a, resp, out)
+	response.Sent = sent
 	if resp.StatusCode >= 400 {
 		return c.refused(a, response, out)
 	}
@@ -78,6 +71,21 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	}
 	c.healthy(a)
 	return outcome{response: response}
+}
+
+// response is resp for the caller, with a meter that has seen nothing yet.
+func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Response {
+	call := r.job.Call
+	return &Response{
+		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body,
+		Meter: r.job.Dialect.Meter(call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
+			dialect.MeterOptions{
+				HideUsage: out.Injected || call.Stream && !call.WantsUsage,
+				Count:     r.job.Counter, Flavor: a.target.Provider.Flavor,
+			}),
+		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),
+		http: resp, turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
+	}
 }
 
 // failed is the outcome of a try without an answer.

@@ -40,7 +40,8 @@ type outcome struct {
 // maxErrorBody bounds how much of an error's body is read to judge it.
 const maxErrorBody = 64 << 10
 
-// judge says what may follow an answer of status, given the start of its body.
+// judge says what may follow an answer of status, given the start of its body:
+// the wait is what the provider asks for, 0 if it does not say.
 func judge(status int, body []byte, h http.Header, now time.Time) (again, time.Duration) {
 	e := readError(body)
 	switch status {
@@ -50,13 +51,22 @@ func judge(status int, body []byte, h http.Header, now time.Time) (again, time.D
 		if e.spent() || e.tooLarge() {
 			return elsewhere, 0
 		}
-		return anywhere, e.wait(h, now)
+		return unlessDenied(h), e.wait(h, now)
 	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
-		return anywhere, retryAfter(h, now)
+		return unlessDenied(h), retryAfter(h, now)
 	default:
 		return never, 0
 	}
+}
+
+// unlessDenied is anywhere, but elsewhere if the provider says that the same
+// call had better not come again.
+func unlessDenied(h http.Header) again {
+	if h.Get("X-Should-Retry") == "false" {
+		return elsewhere
+	}
+	return anywhere
 }
 
 // wait is how long a refusal for a rate asks to wait: in its headers, in its

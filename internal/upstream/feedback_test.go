@@ -92,11 +92,15 @@ func TestThePartsOfAnErrorThatDecideAreFound(t *testing.T) {
 		{"Gemini's day, in an array", `[{"error":{"code":429,"details":[{"violations":[{"quotaId":"TokensPerDay"}]},{"retryDelay":"34s"}]}}]`, true, 34 * time.Second},
 		{"a code that is a number", `{"error":{"code":429,"message":7,"details":"none"}}`, false, 0},
 		{"an error that is a sentence", `{"code":"Some requested entity was exhausted","error":"You have run out of credits"}`, false, 0},
+		{"OpenAI's words", `{"error":{"message":"Rate limit reached. Please try again in 564ms. Visit https://x"}}`, false, 564 * time.Millisecond},
+		{"OpenAI's words, longer", `{"error":{"message":"Please try again in 1m2.5s."}}`, false, 62500 * time.Millisecond},
+		{"Azure's words", `{"error":{"code":"429","message":"Requests have exceeded the limit. Please retry after 6 seconds."}}`, false, 6 * time.Second},
+		{"other words", `{"error":{"message":"Please try again in a while, or retry after lunch."}}`, false, 0},
 		{"a delay that is none", `{"error":{"details":[{"retryDelay":12},{"retryDelay":"x"}]}}`, false, 0},
 	} {
 		e := readError([]byte(s.body))
-		if e.spent() != s.spent || e.retryDelay() != s.delay {
-			t.Errorf("%s: spent %v, delay %s", s.what, e.spent(), e.retryDelay())
+		if got := e.wait(http.Header{}, morning); e.spent() != s.spent || got != s.delay {
+			t.Errorf("%s: spent %v, delay %s", s.what, e.spent(), got)
 		}
 	}
 }

@@ -123,16 +123,31 @@ func TestAQueueKeepsItsAccounts(t *testing.T) {
 func TestAServedTeamThatComesAgainDoesNotJumpTheQueue(t *testing.T) {
 	var q fairQueue
 	first := q.push("greedy", 1, need{service: 10})
-	patient := q.push("patient", 1, need{service: 10})
+	q.push("other", 1, need{service: 1})
 	q.serve(first)
-	q.serve(patient)
 	q.width = 1
-	held := q.push("other", 1, need{service: 1})
-	again := q.push("greedy", 1, need{service: 10})
-	fresh := q.push("fresh", 1, need{service: 10})
-	q.serve(held)
-	if !isReady(fresh) || isReady(again) && q.front == 1 {
-		t.Errorf("a team that was served just now came before one that was not")
+	q.push("greedy", 1, need{service: 10})
+	q.push("fresh", 1, need{service: 10})
+	if greedy, fresh := q.flow("greedy").start, q.flow("fresh").start; greedy != 10 || fresh != 0 {
+		t.Errorf("the team that was served starts at %v and the one that was not at %v, want 10 and 0", greedy, fresh)
+	}
+}
+
+func TestWhoLeavesFromTheFrontCostsItsTeamNothing(t *testing.T) {
+	for _, stays := range []string{"another of the team", "nobody of the team"} {
+		var q fairQueue
+		gone := q.push("a", 1, need{service: 10})
+		q.push("b", 1, need{service: 1})
+		if stays == "another of the team" {
+			q.push("a", 1, need{service: 1})
+		}
+		q.leave(gone)
+		if stays == "nobody of the team" {
+			q.push("a", 1, need{service: 1})
+		}
+		if got := q.flow("a").start; got != 0 {
+			t.Errorf("%s stays: the team starts at %v, want 0", stays, got)
+		}
 	}
 }
 
