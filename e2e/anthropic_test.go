@@ -17,7 +17,7 @@ func newAnthropic(key string, more ...option.RequestOption) anthropic.Client {
 
 func say(model string) anthropic.MessageNewParams {
 	return anthropic.MessageNewParams{
-		Model:     anthropic.Model(model),
+		Model:     model,
 		MaxTokens: 50,
 		Messages:  []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("Say something."))},
 	}
@@ -136,7 +136,7 @@ func TestAnthropicErrorInAStream(t *testing.T) {
 func TestAnthropicRefusalIsRetriedAtTheRightMoment(t *testing.T) {
 	var tries attempts
 	client := newAnthropic(slowKey(anthropicSuite))
-	watched := option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) { return tries.watch(r, next) })
+	watched := option.WithMiddleware(tries.watch)
 	if here.direct {
 		t.Skip("Anthropic tells whole seconds, and no retry-after-ms")
 	}
@@ -155,7 +155,7 @@ func TestAnthropicSpentQuotaIsNotRetried(t *testing.T) {
 	}
 	var tries attempts
 	client := newAnthropic(spentKey(anthropicSuite))
-	watched := option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) { return tries.watch(r, next) })
+	watched := option.WithMiddleware(tries.watch)
 	if _, err := client.Messages.New(t.Context(), say("sim-in100-out50")); err != nil {
 		t.Fatalf("the first call: %v", err)
 	}

@@ -231,7 +231,7 @@ func TestOpenAIErrorInAStream(t *testing.T) {
 func TestOpenAIRefusalIsRetriedAtTheRightMoment(t *testing.T) {
 	var tries attempts
 	client := newOpenAI(slowKey(openaiSuite))
-	watched := option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) { return tries.watch(r, next) })
+	watched := option.WithMiddleware(tries.watch)
 	model := "sim-out5"
 	if here.direct {
 		model = "sim-fail429x1-after700ms-tag1"
@@ -251,7 +251,7 @@ func TestOpenAISpentQuotaIsNotRetried(t *testing.T) {
 	var tries attempts
 	client := newOpenAI(spentKey(openaiSuite))
 	spend := ask("sim-in100-out50")
-	watched := option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) { return tries.watch(r, next) })
+	watched := option.WithMiddleware(tries.watch)
 	if _, err := client.Chat.Completions.New(t.Context(), spend); err != nil {
 		t.Fatalf("the first call: %v", err)
 	}

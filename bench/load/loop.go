@@ -77,7 +77,7 @@ func (p *plan) measure(work func(c *conn, t *tally, from, until time.Time)) (res
 		if err != nil {
 			return result{}, err
 		}
-		defer func() { c.Close() }()
+		defer func() { _ = c.Close() }() // it may have broken
 		conns[i] = c
 	}
 	from := time.Now().Add(p.warmup)
@@ -93,7 +93,7 @@ func (p *plan) measure(work func(c *conn, t *tally, from, until time.Time)) (res
 
 // again replaces a connection that broke. It tells whether it could.
 func (c *conn) again(p *plan) bool {
-	c.Close()
+	_ = c.Close() // it broke
 	fresh, err := p.dial()
 	if err != nil {
 		return false
@@ -138,7 +138,7 @@ func (p *plan) idle() error {
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)
 	for _, c := range conns {
-		c.Close()
+		_ = c.Close() // the streams are not wanted any more
 	}
 	return err
 }

@@ -30,15 +30,15 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	o := options{}
 	flag.StringVar(&o.gateway, "llmgw", "", "the gateway's binary; without it only the others are measured")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement; the median is told")

@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -73,7 +73,7 @@ func (t target) cpu() (time.Duration, error) {
 
 // stderr is what a command that failed had to say.
 func stderr(err error) string {
-	if e, ok := err.(*exec.ExitError); ok {
+	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
 		return "\n" + string(e.Stderr)
 	}
 	return ""
@@ -182,8 +182,8 @@ func (b *bench) hold(ctx context.Context, t target, n int) (int64, error) {
 	if err := cmd.Wait(); err != nil {
 		return 0, fmt.Errorf("%s: %d idle streams: %w\n%s", t.name, n, err, problem.String())
 	}
-	if readErr != nil && readErr != io.EOF || strings.TrimSpace(ready) != "ready" {
-		return 0, fmt.Errorf("%s: %d idle streams: not opened: %v\n%s", t.name, n, readErr, problem.String())
+	if strings.TrimSpace(ready) != "ready" {
+		return 0, fmt.Errorf("%s: %d idle streams were not opened: %w\n%s", t.name, n, readErr, problem.String())
 	}
 	return after, rssErr
 }

@@ -92,7 +92,7 @@ func (b *bench) launch(cmd *exec.Cmd, log string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // the process has its own
+	defer func() { _ = f.Close() }() // the process has its own
 	cmd.Stderr = f
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", log, err)
@@ -122,7 +122,7 @@ func (b *bench) announced(at place, name string, args ...string) (url string, pi
 func (b *bench) nginx(provider string) error {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		fmt.Fprintln(os.Stderr, "nginx is not installed: it is left out")
-		return nil
+		return nil //nolint:nilerr // it is welcome, not needed
 	}
 	listen, err := freeAddress()
 	if err != nil {
@@ -184,7 +184,7 @@ func (b *bench) gatewayAndStore(provider string) error {
 func (b *bench) ready(url string) error {
 	for range 400 {
 		if resp, err := http.Get(url); err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close() // only the status counts
 			if resp.StatusCode == http.StatusOK {
 				return nil
 			}

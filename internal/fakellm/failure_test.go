@@ -168,7 +168,7 @@ func TestAnAnswerMayBeNoJSON(t *testing.T) {
 		t.Errorf("badjson: %q", got)
 	}
 	resp := w.post("/v1/chat/completions", `{"model":"sim-html","messages":[]}`)
-	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || !strings.HasPrefix(got, "text/html") {
+	if got := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "text/html") {
 		t.Errorf("html: %d %s", resp.StatusCode, got)
 	}
 }

@@ -78,7 +78,7 @@ func (g *Gateway) Admin(method, path, body string, headers ...string) Answer {
 	if err != nil {
 		g.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // read to its end
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		g.t.Fatalf("%s %s: %v", method, path, err)

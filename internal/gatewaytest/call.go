@@ -45,7 +45,7 @@ func (g *Gateway) Try(key, path, body string, headers ...string) (Answer, error)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // read to its end
 	b, err := io.ReadAll(resp.Body)
 	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(b)}, err
 }

@@ -117,7 +117,7 @@ func (g *Gateway) AwaitReady() {
 		if err != nil {
 			return false
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close() // only the status counts
 		return resp.StatusCode == http.StatusOK
 	})
 }
@@ -245,7 +245,9 @@ func freeAddress(t testing.TB) string {
 		if err != nil {
 			continue // taken
 		}
-		defer l.Close()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 		return l.Addr().String()
 	}
 	t.Fatal("gatewaytest: no free port")
