@@ -39,24 +39,30 @@ var block = watch.Places{
 	"name":     watch.ToolText,
 }
 
-// Messages is how answers of /v1/messages are read; Bedrock has them too. The
-// output of message_start is a placeholder: only message_delta's counts, and
-// overwrites what came before.
-var Messages = &watch.API{
-	Document: watch.Tree(failure, block.Under("content.*"), read.Under("usage"), produced.Under("usage"), passes.Under("usage.iterations.*"), watch.Places{
-		"id": watch.ID, "model": watch.Model, "stop_reason": watch.Finish,
-	}),
-	Event: watch.Tree(failure, block.Under("content_block"), read.Under("message.usage"), read.Under("usage"), produced.Under("usage"), passes.Under("usage.iterations.*"), watch.Places{
-		"type":               watch.EventType,
-		"message.id":         watch.ID,
-		"message.model":      watch.Model,
-		"delta.text":         watch.Text,
-		"delta.thinking":     watch.Thought,
-		"delta.partial_json": watch.ToolText,
-		"delta.stop_reason":  watch.Finish,
-	}),
-	Ends: map[string]string{"message_stop": ""},
-}
+// Whole and Event are the places of a whole message and of a stream's events;
+// Bedrock has these too. The output of message_start is a placeholder: only
+// message_delta's counts, and overwrites what came before.
+var (
+	Whole = []watch.Places{
+		failure, block.Under("content.*"), read.Under("usage"), produced.Under("usage"), passes.Under("usage.iterations.*"),
+		{"id": watch.ID, "model": watch.Model, "stop_reason": watch.Finish},
+	}
+	Event = []watch.Places{
+		failure, block.Under("content_block"), read.Under("message.usage"), read.Under("usage"), produced.Under("usage"), passes.Under("usage.iterations.*"),
+		{
+			"type":               watch.EventType,
+			"message.id":         watch.ID,
+			"message.model":      watch.Model,
+			"delta.text":         watch.Text,
+			"delta.thinking":     watch.Thought,
+			"delta.partial_json": watch.ToolText,
+			"delta.stop_reason":  watch.Finish,
+		},
+	}
+)
+
+// messages is how answers of /v1/messages are read.
+var messages = &watch.API{Document: watch.Tree(Whole...), Event: watch.Tree(Event...), Ends: map[string]string{"message_stop": ""}}
 
 // counted is how answers of count_tokens are read: what they count is not used.
 var counted = &watch.API{Document: watch.Tree(failure), Event: watch.Tree(failure)}

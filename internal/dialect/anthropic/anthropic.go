@@ -93,5 +93,5 @@ func (Dialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) 
 	if c.Endpoint.Operation == dialect.CountTokens {
 		return watch.New(counted, c, a, o)
 	}
-	return watch.New(Messages, c, a, o)
+	return watch.New(messages, c, a, o)
 }

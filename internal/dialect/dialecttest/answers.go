@@ -34,7 +34,7 @@ func testAnswers(t *testing.T, s Suite) {
 }
 
 func testAnswer(t *testing.T, s Suite, a answer, source Source) {
-	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: source.Operation}}, Dialect: s.Dialect.Name(), Stream: a.Stream, Choices: 1}
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: source.Operation, Pattern: source.Pattern}}, Dialect: s.Dialect.Name(), Stream: a.Stream, Choices: 1}
 	c.NoOutput = source.Operation == dialect.Embeddings || source.Operation == dialect.CountTokens
 	options := dialect.MeterOptions{Count: Bytes, Flavor: source.Flavor}
 	meter := func() dialect.Meter { return s.Dialect.Meter(c, a.head(), options) }

@@ -39,6 +39,7 @@ const (
 type Source struct {
 	Operation dialect.Operation
 	Flavor    string
+	Pattern   string // of the endpoint, where its dialect tells answers by it
 }
 
 // Run tests a dialect.

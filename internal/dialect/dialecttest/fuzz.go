@@ -13,11 +13,11 @@ import (
 func Fuzz(f *testing.F, s Suite) {
 	for _, a := range answers(f) {
 		if _, ok := s.Answers[a.Dialect]; ok && len(a.body) < 8<<10 {
-			f.Add(a.body, a.HTTP.ContentType, a.HTTP.Status, string(s.Answers[a.Dialect].Operation))
+			f.Add(a.body, a.HTTP.ContentType, a.HTTP.Status, string(s.Answers[a.Dialect].Operation), s.Answers[a.Dialect].Pattern)
 		}
 	}
-	f.Fuzz(func(t *testing.T, body []byte, contentType string, status int, operation string) {
-		c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Operation(operation)}}, Stream: true, Choices: 1}
+	f.Fuzz(func(t *testing.T, body []byte, contentType string, status int, operation, pattern string) {
+		c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Operation(operation), Pattern: "/" + pattern}}, Stream: true, Choices: 1}
 		a := dialect.Answer{Status: status, Header: dialect.Header{"Content-Type": {contentType}}}
 		var first dialect.Report
 		for i, pieces := range cuts(body) {

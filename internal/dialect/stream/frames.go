@@ -137,3 +137,20 @@ func (r *Reader) keepHeader(name string, value []byte) {
 		r.kind = append(r.kind[:0], value...)
 	}
 }
+
+// AppendFrame appends a frame with string headers, given as pairs of name and
+// value.
+func AppendFrame(dst []byte, headers [][2]string, payload []byte) []byte {
+	var h []byte
+	for _, pair := range headers {
+		h = append(append(h, byte(len(pair[0]))), pair[0]...)
+		h = binary.BigEndian.AppendUint16(append(h, stringType), uint16(len(pair[1])))
+		h = append(h, pair[1]...)
+	}
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(preludeSize+len(h)+len(payload)+checkSize))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(h)))
+	dst = binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:]))
+	dst = append(append(dst, h...), payload...)
+	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:]))
+}

@@ -308,5 +308,13 @@ func BenchmarkSSE(b *testing.B) {
 	}
 }
 
+func TestAFrameThatIsWrittenIsRead(t *testing.T) {
+	text := string(AppendFrame([]byte("before"), [][2]string{{":message-type", "exception"}, {":exception-type", "bad"}}, []byte(`{"message":"no"}`)))
+	got := read(t, Frames, strings.TrimPrefix(text, "before"))
+	if want := []event{{"bad", `{"message":"no"}`}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // half is a frame that lacks the end of its check sum.
 func half(frame string) string { return frame[:len(frame)-3] }

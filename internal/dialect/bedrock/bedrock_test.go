@@ -1,0 +1,186 @@
+package bedrock
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/dialecttest"
+	"llmgw/internal/dialect/stream"
+	"llmgw/internal/fault"
+	"llmgw/internal/tokens"
+)
+
+func suite() dialecttest.Suite {
+	of := func(action string) dialecttest.Source {
+		return dialecttest.Source{Operation: dialect.Chat, Pattern: prefix + ":model" + action}
+	}
+	return dialecttest.Suite{
+		Dialect:   New(),
+		Answers:   map[string]dialecttest.Source{"bedrock.converse": of(converse), "bedrock.invoke": of(invoke), "bedrock.error": of(converse)},
+		Requests:  []string{"bedrock.converse", "bedrock.invoke"},
+		MidStream: dialecttest.WithEvent,
+	}
+}
+
+func TestTheDialectPassesItsSuite(t *testing.T) { dialecttest.Run(t, suite()) }
+
+func FuzzMeter(f *testing.F) { dialecttest.Fuzz(f, suite()) }
+
+func parse(t *testing.T, path, body string) (*dialect.Call, error) {
+	t.Helper()
+	r, ok := dialecttest.Request(New(), "POST", path, dialect.Header{}, []byte(body))
+	if !ok {
+		t.Fatalf("%s is no endpoint", path)
+	}
+	return New().Parse(r)
+}
+
+func TestTheBoundsOfAllVendorsCount(t *testing.T) {
+	for _, s := range []struct {
+		path, body string
+		bound      tokens.Count
+		param      string
+	}{
+		{"/model/m/converse", `{"inferenceConfig":{"maxTokens":5}}`, 5, ""},
+		{"/model/m/converse-stream", `{"inferenceConfig":{}}`, 0, ""},
+		{"/model/m/converse", `{"maxTokens":5}`, 0, ""},
+		{"/model/m/converse", `{"inferenceConfig":{"maxTokens":0}}`, 0, "inferenceConfig.maxTokens"},
+		{"/model/m/converse", `{"inferenceConfig":[]}`, 0, "inferenceConfig"},
+		{"/model/m/invoke", `{"max_tokens":5}`, 5, ""},
+		{"/model/m/invoke", `{"max_gen_len":6,"max_tokens":5}`, 6, ""},
+		{"/model/m/invoke", `{"textGenerationConfig":{"maxTokenCount":7}}`, 7, ""},
+		{"/model/m/invoke-with-response-stream", `{"inferenceConfig":{"max_new_tokens":8}}`, 8, ""},
+		{"/model/m/invoke", `{"max_tokens":-1}`, 0, "max_tokens"},
+		{"/model/m/invoke", `{"max_tokens":0}`, 0, "max_tokens"},
+	} {
+		c, err := parse(t, s.path, s.body)
+		if s.param != "" {
+			if f := fault.From(err); f == nil || f.Param != s.param {
+				t.Errorf("%s: got %v, want an invalid %s", s.body, err, s.param)
+			}
+			continue
+		}
+		if err != nil || c.MaxOutput != s.bound || c.HasMaxOutput != (s.bound > 0) || c.Stream != strings.HasSuffix(s.path, "stream") {
+			t.Errorf("%s: got %+v, %v", s.body, c, err)
+		}
+	}
+	c, err := parse(t, "/model/anthropic.claude/invoke", `{"anthropic_version":"bedrock-2023-05-31","max_tokens":0}`)
+	if err != nil || !c.HasMaxOutput || c.MaxOutput != 0 {
+		t.Errorf("a bound of 0 for Anthropic: got %+v, %v", c, err)
+	}
+	c, err = parse(t, "/model/amazon.titan-embed-text-v2%3A0/invoke", `{"inputText":"a"}`)
+	if err != nil || !c.NoOutput || c.Model != "amazon.titan-embed-text-v2:0" {
+		t.Errorf("embeddings: got %+v, %v", c, err)
+	}
+}
+
+func TestACallWithABearerKeyIsNotSigned(t *testing.T) {
+	c, err := parse(t, "/model/m/converse", `{"messages":[]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://b", APIKey: "bearer", Model: "a:b/c d", MaxOutput: 9})
+	if err != nil || out.Header.Get("Authorization") != "Bearer bearer" || out.Header.Get("X-Amz-Date") != "" {
+		t.Errorf("got %v, %v", out.Header, err)
+	}
+	if out.URL != "https://b/model/a%3Ab%2Fc%20d/converse" || string(bytes.Join(out.Body, nil)) != `{"inferenceConfig":{"maxTokens":9},"messages":[]}` {
+		t.Errorf("got %s %s", out.URL, bytes.Join(out.Body, nil))
+	}
+}
+
+// TestTheSignatureIsThatOfItsDefinition compares with signature version 4 as
+// AWS's documentation writes it down.
+func TestTheSignatureIsThatOfItsDefinition(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 30, 0, 0, time.UTC)
+	c, err := parse(t, "/model/us.anthropic.claude-v1%3A0/converse", `{"messages":[]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Header = dialect.Header{"Content-Type": {"application/json"}, "User-Agent": {"x"}}
+	d := Dialect{now: func() time.Time { return now }}
+	out, err := d.Prepare(c, dialect.Upstream{BaseURL: "https://bedrock-runtime.us-east-1.amazonaws.com", APIKey: "AKID:secret/+:to:ken", Region: "us-east-1", Model: c.Model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := func(key []byte, text string) []byte {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(text))
+		return h.Sum(nil)
+	}
+	sum := func(text string) string {
+		h := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(h[:])
+	}
+	const names = "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
+	canonical := strings.Join([]string{
+		"POST", "/model/us.anthropic.claude-v1%253A0/converse", "",
+		"content-type:application/json", "host:bedrock-runtime.us-east-1.amazonaws.com", "x-amz-content-sha256:" + sum(`{"messages":[]}`),
+		"x-amz-date:20261129T123000Z", "x-amz-security-token:to:ken", "", names, sum(`{"messages":[]}`),
+	}, "\n")
+	scope := "20261129/us-east-1/bedrock/aws4_request"
+	key := []byte("AWS4secret/+")
+	for _, part := range strings.Split(scope, "/") {
+		key = mac(key, part)
+	}
+	signature := hex.EncodeToString(mac(key, "AWS4-HMAC-SHA256\n20261129T123000Z\n"+scope+"\n"+sum(canonical)))
+	want := fmt.Sprintf("AWS4-HMAC-SHA256 Credential=AKID/%s, SignedHeaders=%s, Signature=%s", scope, names, signature)
+	if got := out.Header.Get("Authorization"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if out.Header.Get("X-Amz-Date") != "20261129T123000Z" || out.Header.Get("X-Amz-Security-Token") != "to:ken" || out.Header.Get("User-Agent") != "x" {
+		t.Errorf("got %v", out.Header)
+	}
+}
+
+func TestAnyVendorsEventsAreReadInsideTheirFrames(t *testing.T) {
+	frame := func(document string) []byte {
+		payload := fmt.Appendf(nil, `{"bytes":%q,"p":"abc"}`, base64.StdEncoding.EncodeToString([]byte(document)))
+		return stream.AppendFrame(nil, [][2]string{{":event-type", "chunk"}, {":message-type", "event"}}, payload)
+	}
+	var answer []byte
+	for _, document := range []string{`{"generation":"Hi","stop_reason":null}`, `{"generation":" you","stop_reason":"stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":7,"outputTokenCount":3,"cacheReadInputTokenCount":2}}`} {
+		answer = append(answer, frame(document)...)
+	}
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Pattern: prefix + ":model" + invokeStream, Operation: dialect.Chat}}, Stream: true}
+	a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/vnd.amazon.eventstream"}}}
+	m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
+	m.Feed(answer)
+	m.End()
+	r := m.Report()
+	if r.Usage != (tokens.Usage{Input: 9, CachedInput: 2, Output: 3}) || r.Counted != 6 || !r.Complete || r.Events != 2 || r.Finish != "stop" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestABrokenStreamEndsWithAnException(t *testing.T) {
+	event := New().ErrorEvent(fault.New(fault.UpstreamError, "It broke."), "r")
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Pattern: prefix + ":model" + converseStream, Operation: dialect.Chat}}, Stream: true}
+	a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/vnd.amazon.eventstream"}}}
+	m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
+	m.Feed(event)
+	m.End()
+	if r := m.Report(); r.Failure == nil || *r.Failure != (dialect.Failure{Type: "modelStreamErrorException", Message: "It broke."}) {
+		t.Errorf("got %+v", r.Failure)
+	}
+}
+
+func TestARefusalNamesItsExceptionInAHeader(t *testing.T) {
+	for code, want := range map[fault.Code]string{
+		fault.RateLimitExceeded: "ThrottlingException", fault.InsufficientQuota: "ServiceQuotaExceededException", fault.InvalidRequest: "ValidationException",
+		fault.ModelNotAllowed: "AccessDeniedException", fault.ModelNotFound: "ResourceNotFoundException", fault.InvalidAPIKey: "UnrecognizedClientException",
+		fault.UpstreamCapacity: "ServiceUnavailableException", fault.UpstreamTimeout: "ModelTimeoutException", fault.UpstreamError: "ModelErrorException", fault.Internal: "InternalServerException",
+	} {
+		doc := New().Refusal(fault.New(code, "No."), "r")
+		if got := doc.Header.Get("X-Amzn-Errortype"); got != want || string(doc.Body) != "{\"message\":\"No.\"}\n" || doc.Header.Get("X-Amzn-Requestid") != "r" {
+			t.Errorf("%s: got %s, want %s", code, got, want)
+		}
+	}
+}

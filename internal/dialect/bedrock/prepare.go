@@ -1,0 +1,53 @@
+package bedrock
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/request"
+	"llmgw/internal/jsonscan"
+)
+
+// Prepare implements dialect.Dialect. The provider's key is a bearer key, or
+// access-key:secret[:session-token] to sign with.
+func (d Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
+	model := to.Model
+	if model == "" {
+		model = c.Model
+	}
+	out := dialect.Outbound{
+		Method: c.Endpoint.Method,
+		URL:    request.URL(to.BaseURL, prefix+escape(model)+action(c), request.Query(c.Query, "key")),
+		Header: request.Header(c.Request),
+		Body:   request.Splice(c.Request.Body, edits(c, to)),
+	}
+	access, secret, signed := strings.Cut(to.APIKey, ":")
+	if !signed {
+		if to.APIKey != "" {
+			out.Header.Set("Authorization", "Bearer "+to.APIKey)
+		}
+		return out, nil
+	}
+	secret, session, _ := strings.Cut(secret, ":")
+	err := sign(out, credentials{access: access, secret: secret, session: session, region: to.Region}, d.now())
+	return out, err
+}
+
+// escape escapes all but what AWS leaves unescaped in a segment of a path.
+func escape(model string) string {
+	return strings.ReplaceAll(url.QueryEscape(model), "+", "%20")
+}
+
+// edits writes Converse's bound on output where the call is to have one.
+func edits(c *dialect.Call, to dialect.Upstream) []request.Edit {
+	if to.MaxOutput <= 0 || c.HasMaxOutput || c.MaxOutputParam == "" {
+		return nil
+	}
+	value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
+	if at, ok := jsonscan.Find(c.Request.Body, c.BodyObject, inference); ok && at.KindOf(c.Request.Body) == jsonscan.Object {
+		return []request.Edit{request.Member(c.Request.Body, at.Start, "maxTokens", value)}
+	}
+	return []request.Edit{request.Member(c.Request.Body, c.BodyObject, inference, append(append([]byte(`{"maxTokens":`), value...), '}'))}
+}
