@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -32,6 +36,9 @@ type TracingConfig struct {
 	// Metrics go to the same collector each minute (OTEL_METRIC_EXPORT_INTERVAL).
 	// nil: none do.
 	Metrics *Metrics
+	// Logger is told when something cannot be exported, once a minute at most.
+	// nil: nobody is.
+	Logger *slog.Logger
 	// Getenv reads the environment. nil: os.Getenv.
 	Getenv func(string) string
 }
@@ -64,6 +71,9 @@ func NewTracing(ctx context.Context, c TracingConfig) (*Tracing, error) {
 	if err != nil {
 		return nil, err
 	}
+	// OpenTelemetry has one handler for the whole process, and by default writes
+	// plain text to stderr, where the JSON log is.
+	otel.SetErrorHandler(&complaints{logger: c.Logger})
 	if c.wants("TRACES") {
 		if err := t.startTraces(ctx, c, res); err != nil {
 			return nil, err
@@ -169,6 +179,28 @@ func (c TracingConfig) signalURL(signal string) (string, error) {
 		return "", fmt.Errorf("the OTLP endpoint %q is not an http or https URL", c.Endpoint)
 	}
 	return strings.TrimSuffix(base, "/") + "/v1/" + signal, nil
+}
+
+// complaints logs what OpenTelemetry cannot do, seldom enough for a collector
+// that is away for a day.
+type complaints struct {
+	logger *slog.Logger // nil: nothing is logged
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// Handle implements otel.ErrorHandler.
+func (c *complaints) Handle(err error) {
+	if c.logger == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); c.last.IsZero() || now.Sub(c.last) >= time.Minute {
+		c.last = now
+		c.logger.Warn("telemetry is not exported", "error", err)
+	}
 }
 
 // describe says who exports; the environment's own words win.

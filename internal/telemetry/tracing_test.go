@@ -1,14 +1,18 @@
 package telemetry
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
@@ -330,4 +334,19 @@ func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	if err := tracing.Shutdown(ctx); err == nil {
 		t.Error("what could not be exported is no error at the end")
 	}
+}
+
+func TestACollectorThatIsAwayIsToldOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		c := &complaints{logger: NewLogger(&out, slog.LevelInfo)}
+		for range 36 { // three minutes
+			c.Handle(errors.New("connection refused"))
+			time.Sleep(5 * time.Second)
+		}
+		if n := strings.Count(out.String(), `"error":"connection refused"`); n != 3 {
+			t.Errorf("it is told %d times, want 3:\n%s", n, out.String())
+		}
+		(&complaints{}).Handle(errors.New("nobody hears it"))
+	})
 }

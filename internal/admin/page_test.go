@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/ledger"
+)
+
+// shown is what the dashboard's page says after one answer.
+type shown struct {
+	Texts   map[string]string
+	Classes map[string]string
+	Broken  []string // attributes with no number where one should be
+	Fetched []string
+	Polls   int
+	Theme   string
+}
+
+// show runs the page's script in node on an answer of the live route.
+func showPage(t *testing.T, status int, answer any, team string) shown {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is missing: make test brings it (Debian's package nodejs)")
+	}
+	var ids []string
+	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(dashboardHTML, -1) {
+		ids = append(ids, m[1])
+	}
+	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answer": answer, "status": status, "team": team})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(node, "testdata/page.mjs")
+	cmd.Stdin = bytes.NewReader(input)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errs.String())
+	}
+	var s shown
+	if err := json.Unmarshal(out, &s); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if len(s.Broken) > 0 {
+		t.Errorf("broken attributes: %q", s.Broken)
+	}
+	return s
+}
+
+// liveAnswer is an hour of two teams with every kind of budget.
+func liveAnswer(t *testing.T) liveBody {
+	t.Helper()
+	minutes := func(last ...int64) []int64 { return append(make([]int64, 60-len(last)), last...) }
+	g := newGateway()
+	g.states["team/search/tpm"] = budget.LineState{Remaining: 42_500, Capacity: 100_000, Open: 13_000, Reset: 34 * time.Second}
+	g.states["team/ads/tpm"] = budget.LineState{Remaining: -4, Capacity: 10, Reset: 24 * time.Second}
+	h := &handler{config: g.Config}
+	b := h.readLive(t.Context())
+	b.Series = &ledger.Series{Start: clock.Add(-59 * time.Minute), Teams: []ledger.TeamSeries{
+		{Team: "search", Tokens: minutes(1000, 12_345, 600), Reserved: minutes(2000, 20_000, 900), Requests: minutes(4, 17, 1)},
+		{Team: "<b>ads</b>", Tokens: minutes(0, 55, 0), Reserved: minutes(0, 60, 0), Requests: minutes(0, 1, 0)},
+	}, Refusals: []ledger.LimitSeries{
+		{Limit: "team/search/tpm", Count: minutes(7, 0, 0)},
+		{Limit: "team/ads/tpm", Count: minutes(2, 0, 0)},
+	}}
+	b.Live = Live{Instance: "gw1", Inflight: 31, Open: 28, Waiting: 2, Providers: []Provider{
+		{Name: "openai", State: "paused", Waiting: 3, Inflight: 24, Headroom: []Headroom{{"requests", 3120, 5000}, {"tokens", 7, 0}}},
+	}}
+	return b
+}
+
+func TestTheDashboardShowsWhatTheGatewaysAreAt(t *testing.T) {
+	s := showPage(t, 200, liveAnswer(t), "")
+	for id, want := range map[string][]string{
+		"status":      {"ok"},
+		"enforcement": {"limits: enforce"},
+		"instance":    {"gw1"},
+		"tpm":         {"12.4K"},
+		"rpm":         {"18"},
+		"ratio":       {"61 %"},
+		"refused":     {"9"},
+		"inflight":    {"31"},
+		"open":        {"28 reservations open here"},
+		"waiting":     {"5"},
+		"legend":      {"search 12.3K", "<b>ads</b> 55"},
+		"budgets": {"shared by all teams all-tpm 2M tokens per minute 2M left", "search tpm 100K tokens per minute 42.5K left full in 34 s",
+			"monthly $500.00 per month $123.45 left", "slots 20 at once 18 free", "search-prod: key-tpm 40K tokens per minute 40K left",
+			"ads tpm 10 tokens per minute 4 in debt full in 24 s"},
+		"refusals":  {"team/search/tpm 7 7 in 10 min", "team/ads/tpm 2"},
+		"providers": {"openai paused 24 in flight, 3 waiting", "requests 3,120 of 5,000", "tokens 7"},
+		"problems":  {""},
+	} {
+		for _, part := range want {
+			if !strings.Contains(s.Texts[id], part) {
+				t.Errorf("%s says %q, want %q in it", id, s.Texts[id], part)
+			}
+		}
+	}
+	if strings.Contains(s.Texts["budgets"], "user-tpm") {
+		t.Error("a limit without a level of its own is shown as a gauge")
+	}
+	if s.Classes["status"] != "pill good" || s.Theme != "dark" || s.Polls != 1 || !slices.Equal(s.Fetched, []string{"/dashboard/live"}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestATeamLeadSeesOneTeam(t *testing.T) {
+	s := showPage(t, 200, liveAnswer(t), "search")
+	if strings.Contains(s.Texts["legend"]+s.Texts["budgets"]+s.Texts["refusals"], "ads") {
+		t.Errorf("another team is shown: %q", s.Texts)
+	}
+	if s.Texts["rpm"] != "17" || s.Texts["refused"] != "7" || !strings.Contains(s.Texts["budgets"], "all-tpm") {
+		t.Errorf("%q", s.Texts)
+	}
+}
+
+func TestTheDashboardLivesWithLittle(t *testing.T) {
+	nothing := (&handler{config: Config{Now: func() time.Time { return clock }}}).readLive(t.Context())
+	s := showPage(t, 200, nothing, "")
+	if !strings.Contains(s.Texts["budgets"], "No budgets") || !strings.Contains(s.Texts["providers"], "No providers") {
+		t.Errorf("%q", s.Texts)
+	}
+	nothing.Series = &ledger.Series{Start: clock, Teams: []ledger.TeamSeries{}, Refusals: []ledger.LimitSeries{}}
+	nothing.Status, nothing.Problems = "degraded", []string{"budgets: i/o timeout"}
+	s = showPage(t, 200, nothing, "")
+	if !strings.Contains(s.Texts["legend"], "No tokens") || s.Classes["status"] != "pill warn" || s.Texts["problems"] != "budgets: i/o timeout" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheDashboardGoesOnAfterAFailureAndAsksForTheTokenAgain(t *testing.T) {
+	if s := showPage(t, 503, nil, ""); s.Texts["status"] != "no answer" || s.Classes["status"] != "pill bad" || s.Polls != 1 {
+		t.Errorf("after a failure: %+v", s)
+	}
+	if s := showPage(t, 401, nil, ""); !slices.Contains(s.Fetched, "reload") || s.Polls != 0 {
+		t.Errorf("after the pass has ended: %+v", s)
+	}
+}
