@@ -71,6 +71,9 @@ const renderedBytes = 256 << 10
 
 // toolList counts a list of tools or functions.
 func (r *reader) toolList(raw []byte) {
+	if !isFilled(raw) {
+		return
+	}
 	if jsonscan.KindAt(raw, 0) != jsonscan.Array {
 		r.t.tools += r.json(raw)
 		return
@@ -140,16 +143,11 @@ func (r *reader) format(raw []byte) {
 	if inner := member(raw, "format"); inner != nil {
 		raw = inner
 	}
-	kind := string(member(raw, "type"))
-	switch kind {
+	switch string(member(raw, "type")) {
 	case `"text"`:
 	case `"json_object"`:
 		r.t.fixed += jsonMargin
-	case "":
-		if jsonscan.KindAt(raw, 0) == jsonscan.Object && isFilled(raw) {
-			r.t.tools += r.json(raw)
-		}
-	default:
+	case `"json_schema"`:
 		if inner := member(raw, "json_schema"); inner != nil {
 			raw = inner
 		}
@@ -159,6 +157,14 @@ func (r *reader) format(raw []byte) {
 		if schema := member(raw, "schema"); schema != nil {
 			r.t.tools += r.json(schema)
 		}
+		r.t.fixed += schemaMargin
+	case "":
+		if member(raw, "properties") == nil && member(raw, "anyOf") == nil && member(raw, "$ref") == nil {
+			return // settings of another kind
+		}
+		fallthrough
+	default: // a schema without anything around it
+		r.t.tools += r.json(raw)
 		r.t.fixed += schemaMargin
 	}
 }
