@@ -37,6 +37,7 @@ func commands() []command {
 		{"key", "new --team T [--id I]", "make a key for a team", key},
 		{"estimate", "[--model M] [--path P] [--json] [FILE]", "estimate the tokens of a request body", estimateBody},
 		{"provider", "[--listen A] [--rpm N] [--tpm N] [--window 1s] …", "run the simulated provider", provider},
+		{"simulate", "[--nodes N] [--limit L] [--load R] …", "play a limit on virtual time before it is deployed", simulate},
 		{"version", "", "show version, commit and Go version", version},
 	}
 }

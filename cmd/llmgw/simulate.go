@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/sim"
+)
+
+// simulate plays limits on virtual time for the user's own numbers.
+func simulate(args []string, io streams) int {
+	f := flags("simulate", io)
+	q := sim.Question{Policies: []budget.StorePolicy{budget.Open, budget.Closed, budget.Local}}
+	f.IntVar(&q.Nodes, "nodes", 10, "gateways that share the limit")
+	f.Int64Var(&q.Limit, "limit", 100, "requests per second, for all of them")
+	f.IntVar(&q.Load, "load", 300, "requests per second that clients send")
+	syncs := f.String("sync", "20ms,100ms,200ms,500ms", "intervals of counters that are synchronised now and then")
+	policy := f.String("when-store-down", "", "open, closed or local; all of them without it")
+	if code, stop := parsed(f, args, 0, 0, io); stop {
+		return code
+	}
+	for _, s := range strings.Split(*syncs, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(s))
+		if err != nil || d < time.Millisecond {
+			return problem(io, fmt.Errorf("--sync: %q is not a duration of at least 1ms", s))
+		}
+		q.Sync = append(q.Sync, d.Milliseconds())
+	}
+	switch p := budget.StorePolicy(*policy); p {
+	case "":
+	case budget.Open, budget.Closed, budget.Local:
+		q.Policies = []budget.StorePolicy{p}
+	default:
+		return problem(io, fmt.Errorf("--when-store-down: %q is not open, closed or local", p))
+	}
+	if err := q.Print(io.out); err != nil {
+		return problem(io, err)
+	}
+	return exitOK
+}
