@@ -165,16 +165,16 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 	case report.Failure != nil && report.Events <= 1: // later ones are the client's to see
 		a.fail()
 		c.sick(a)
-		r.Body.Close()
+		_ = r.Body.Close() // nobody wants it
 		return beganWithError(a.target.Provider, *report.Failure), false
 	case err == nil:
 		return outcome{}, true
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		r.Body = ended{r.Body}
 		return outcome{}, true
 	}
 	a.fail()
-	r.Body.Close()
+	_ = r.Body.Close() // it is broken
 	if ctx.Err() != nil {
 		return outcome{err: fault.From(ctx.Err())}, false
 	}

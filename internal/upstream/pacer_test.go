@@ -392,6 +392,35 @@ func TestARefusalOfTheProviderPausesAndSlowsEveryCall(t *testing.T) {
 	})
 }
 
+func TestAProviderWithSlotsAloneIsPausedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := gateway(newMemory(), Limits{Concurrency: 5})
+		if !p.hold(3*time.Second, time.Now()) {
+			t.Errorf("nothing is held back")
+		}
+		start := time.Now()
+		if _, err := p.take(t.Context(), request{id: "r", team: "t", maxWait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != 3*time.Second {
+			t.Errorf("a pause of 3 s held a call for %s", d)
+		}
+	})
+}
+
+func TestTokensThatWereNotUsedMakeRoomAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := gateway(newMemory(), Limits{TokensPerMinute: 60_000})
+		for i := range 50 {
+			turn, err := p.take(t.Context(), request{id: fmt.Sprint(i), team: "t", tokens: 900})
+			if err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			turn.settle(1, 1)
+		}
+	})
+}
+
 func TestAThrottledProviderIsAskedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gateway(newMemory(), Limits{RequestsPerMinute: 60})

@@ -55,8 +55,8 @@ func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Ou
 	if timer != nil {
 		timer.Stop()
 	}
-	if err == nil && context.Cause(inner) == errFirstByte { // at the very moment
-		resp.Body.Close()
+	if err == nil && errors.Is(context.Cause(inner), errFirstByte) { // at the very moment
+		_ = resp.Body.Close() // its connection is ended already
 		err = errFirstByte
 	}
 	if err == nil {
