@@ -167,6 +167,9 @@ type Report struct {
 	Complete bool
 	// Failure is the error document or event that came, or nil.
 	Failure *Failure
+	// Between says that what Feed has returned ends between two events of a
+	// stream, so that an ErrorEvent may follow (instead of what End returns).
+	Between bool
 	// Events is the number of stream events seen, comments not included; 1 for
 	// a whole document.
 	Events int

@@ -34,11 +34,12 @@ const (
 	Tail             // the rest of the framing of the last End or Gap
 )
 
-// Reader cuts one answer. The zero Reader reads a Document.
+// Reader cuts one answer. New makes one.
 type Reader struct {
 	format  Format
 	pending bool // the current event has data
 	over    bool // the last step ended an event
+	between bool // nothing has come since an event's end, or at all
 	done    bool // the current event's data begins with [DONE]
 	seen    int8 // bytes of [DONE] seen
 	name    []byte
@@ -50,7 +51,7 @@ type Reader struct {
 }
 
 // New returns a Reader of a format.
-func New(f Format) *Reader { return &Reader{format: f} }
+func New(f Format) *Reader { return &Reader{format: f, between: true} }
 
 // Next reads from p, which must not be empty, and returns how many bytes it
 // used (at least one), and what they were. data aliases the last of them; a
@@ -77,8 +78,13 @@ func (r *Reader) Next(p []byte) (n int, data []byte, what What) {
 	case End, Gap:
 		r.over = true
 	}
+	r.between = what == End || what == Gap || what == Tail
 	return n, data, what
 }
+
+// Between tells whether an event has just ended, its framing included, or
+// nothing has come: another may stand here.
+func (r *Reader) Between() bool { return r.between }
 
 // Finish says that nothing more comes, and tells whether an event is left that
 // had not ended. An unterminated last event counts as one.

@@ -209,6 +209,22 @@ func TestATailBelongsToTheEventBeforeIt(t *testing.T) {
 	}
 }
 
+func TestBetweenEventsAnotherMayStand(t *testing.T) {
+	r := New(SSE)
+	for _, s := range []struct {
+		piece string
+		want  bool
+	}{{"", true}, {"data: x", false}, {"\n", false}, {"\r", true}, {"\n", true}, {": comment", false}, {"\n\n", true}, {"event: x\n", false}, {"\n", true}} {
+		for p := []byte(s.piece); len(p) > 0; {
+			n, _, _ := r.Next(p)
+			p = p[n:]
+		}
+		if r.Between() != s.want {
+			t.Errorf("after %q: got %v, want %v", s.piece, r.Between(), s.want)
+		}
+	}
+}
+
 var lineEnds = regexp.MustCompile(`\r\n|\r|\n`)
 
 // plainSSE reads a whole stream the way the standard describes it.

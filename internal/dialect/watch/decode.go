@@ -17,13 +17,20 @@ import (
 // unpacker reads a copy of a compressed answer as it comes. The decoders want
 // to pull and the answer is pushed, so a decoder runs as a coroutine that gives
 // way whenever it has read all there is: nothing runs beside the caller.
+//
+//	write ─► next ─► run … Read finds nothing ─► yield ─► write returns
 type unpacker struct {
 	in     []byte
 	closed bool
+	open   decoder
+	out    func([]byte)
 	yield  func(struct{}) bool
-	next   func() (struct{}, bool)
+	next   func() (struct{}, bool) // nil until there is something to decode
 	stop   func()
 }
+
+// decoder opens a stream; release gives up what it holds.
+type decoder func(io.Reader) (r io.Reader, release func(), err error)
 
 // unpackSize is how much is decoded at a time.
 const unpackSize = 4 << 10
@@ -40,15 +47,10 @@ func newUnpacker(encoding string, out func([]byte)) *unpacker {
 	if open == nil {
 		return nil
 	}
-	u := &unpacker{}
-	u.next, u.stop = iter.Pull(func(yield func(struct{}) bool) {
-		u.yield = yield
-		u.run(open, out)
-	})
-	return u
+	return &unpacker{open: open, out: out}
 }
 
-func opener(encoding string) func(io.Reader) (io.Reader, func(), error) {
+func opener(encoding string) decoder {
 	switch encoding {
 	case "gzip", "x-gzip":
 		return func(r io.Reader) (io.Reader, func(), error) {
@@ -89,8 +91,9 @@ func openDeflate(r io.Reader) (io.Reader, func(), error) {
 }
 
 // run decodes until the end or an error, then ends: what follows is not read.
-func (u *unpacker) run(open func(io.Reader) (io.Reader, func(), error), out func([]byte)) {
-	r, release, err := open(u)
+func (u *unpacker) run(yield func(struct{}) bool) {
+	u.yield = yield
+	r, release, err := u.open(u)
 	defer release()
 	if err != nil {
 		return
@@ -98,7 +101,7 @@ func (u *unpacker) run(open func(io.Reader) (io.Reader, func(), error), out func
 	buf := make([]byte, unpackSize)
 	for {
 		n, err := r.Read(buf)
-		out(buf[:n])
+		u.out(buf[:n])
 		if err != nil {
 			return
 		}
@@ -122,6 +125,9 @@ func (u *unpacker) Read(p []byte) (int, error) {
 
 // write decodes the next bytes.
 func (u *unpacker) write(p []byte) {
+	if u.next == nil {
+		u.next, u.stop = iter.Pull(u.run)
+	}
 	u.in = p
 	u.next()
 	u.in = nil
@@ -129,6 +135,9 @@ func (u *unpacker) write(p []byte) {
 
 // close ends the decoder.
 func (u *unpacker) close() {
+	if u.next == nil {
+		return
+	}
 	u.closed = true
 	u.next() // let it hand on what it still holds
 	u.stop()

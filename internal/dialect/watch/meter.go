@@ -20,7 +20,8 @@ type Meter struct {
 	noOutput bool
 	isError  bool // by its status
 	opaque   bool // it is, or may be, something else than JSON
-	blind    bool // it is compressed in a way that is not known
+	packed   bool // it is compressed
+	blind    bool // in a way that is not known
 	inside   bool // an event has begun
 	over     bool // End was called
 	whole    bool // a document was read to its end
@@ -49,6 +50,7 @@ func New(api *API, c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) *M
 	case encoding != "" && encoding != "identity":
 		m.unpacker = newUnpacker(encoding, m.scan)
 		m.blind = m.unpacker == nil
+		m.packed = true
 	case o.HideUsage && api.Hideable && m.format == stream.SSE && !m.isError:
 		m.hider = &hider{}
 	}
@@ -72,7 +74,10 @@ func (r *reading) header(f Field, value string) {
 // Feed implements dialect.Meter.
 func (m *Meter) Feed(p []byte) []byte {
 	switch {
-	case len(p) == 0 || m.blind || m.over:
+	case len(p) == 0 || m.over:
+		return p
+	case m.blind:
+		m.events = 1
 		return p
 	case m.unpacker != nil:
 		m.unpacker.write(p)
@@ -184,6 +189,7 @@ func (m *Meter) Report() dialect.Report {
 		Counted:     r.text.sum(),
 		Complete:    m.complete(),
 		Failure:     r.failure,
+		Between:     m.between(),
 		Events:      m.events,
 		Content:     r.content,
 		Finish:      r.finish,
@@ -208,6 +214,14 @@ func (m *Meter) settleZeros(report *dialect.Report) {
 		report.OutputKnown = true
 	}
 	report.Counted = min(report.Counted, tokens.MaxCount)
+}
+
+// between tells whether an event of our own may follow what was passed on. What
+// is held back is not: it would be lost.
+func (m *Meter) between() bool {
+	framed := m.format == stream.SSE || m.format == stream.Lines || m.format == stream.Frames
+	held := m.hider != nil && !m.hider.passing
+	return framed && !m.packed && (held || m.reader.Between())
 }
 
 func (m *Meter) complete() bool {

@@ -187,8 +187,36 @@ func TestAReportMayBeAskedForAtAnyTime(t *testing.T) {
 	if r := m.Report(); r.Counted != 6 || !r.Complete || r.Events != 2 {
 		t.Errorf("got %+v", r)
 	}
-	if m.End() != nil || m.End() != nil || m.Feed([]byte("x")) == nil {
+	if m.End() != nil || m.End() != nil || m.Feed([]byte("x")) == nil || m.Report().Events != 2 {
 		t.Error("something is left after the end")
+	}
+}
+
+func TestAnEventMayFollowOnlyBetweenEvents(t *testing.T) {
+	const chunk = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n"
+	for _, s := range []struct {
+		what   string
+		hide   bool
+		fed    string
+		header []string
+		want   bool
+	}{
+		{"nothing came", false, "", nil, true},
+		{"behind an event", false, chunk, nil, true},
+		{"within an event", false, chunk + "data: {", nil, false},
+		{"behind an event of CRs", false, "data: {}\r\r", nil, true},
+		{"within an event that is held back", true, chunk + "data: {", nil, true},
+		{"within an event that is too large", true, "data: {\"x\":\"" + strings.Repeat("x", maxHeld), nil, false},
+		{"in a document", false, chunk, []string{"Content-Type", "application/json"}, false},
+		{"in lines", false, "{}\n", []string{"Content-Type", "application/x-ndjson"}, true},
+		{"in a compressed stream", false, "", []string{"Content-Encoding", "gzip"}, false},
+	} {
+		m := meter(sample, s.hide, s.header...)
+		m.Feed([]byte(s.fed))
+		if got := m.Report().Between; got != s.want {
+			t.Errorf("%s: got %v, want %v", s.what, got, s.want)
+		}
+		m.End()
 	}
 }
 
