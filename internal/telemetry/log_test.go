@@ -52,6 +52,9 @@ func TestNoSecretGetsIntoTheLog(t *testing.T) {
 		{"a password in an address", []any{"addr", "redis://default:" + plain + "@r:6379/0"}},
 		{"bytes", []any{"raw", []byte("Authorization: Bearer " + plain)}},
 		{"a Google key", []any{"note", "AIzaSy" + plain + plain}},
+		{"an AWS key", []any{"note", "AKIAZ" + strings.ToUpper(plain)}},
+		{"basic credentials", []any{"header", "basic dXNlcjpwYXNz" + plain}},
+		{"a JSON text", []any{"body", `{"password":"` + plain + `"}`}},
 		{"a list of keys", []any{"api_keys", []string{plain}}},
 	} {
 		var out bytes.Buffer
@@ -81,6 +84,10 @@ func TestWhatIsNoSecretIsLeftAlone(t *testing.T) {
 		slog.String("text", "the task-force skips keys that are known"),
 		slog.Any("numbers", [2]int{1, 2}),
 		slog.String("endpoint", "/v1/models/:model"),
+		slog.Int("max_tokens", 5),
+		slog.String("reserved_tokens", "12"),
+		slog.String("key", "search-prod"),
+		slog.String("monkey", "a secret of none"),
 	} {
 		got := redactAttr(a)
 		if !got.Equal(a) {
