@@ -1,6 +1,10 @@
 package bpe
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 //go:generate go run generate.go
 
@@ -88,4 +92,44 @@ func run(s []byte, i int, set class) int {
 		i += w
 	}
 	return i
+}
+
+// Words of ASCII are found eight bytes at a time: what costs in a loop over
+// bytes is that nobody can predict its end.
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// letterRun is run for letters.
+func letterRun(s []byte, i int) int {
+	for i+8 <= len(s) {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if other := ^between(w|ones*0x20, 'a', 'z') & highs; other != 0 {
+			return run(s, i+bits.TrailingZeros64(other)/8, letters)
+		}
+		i += 8
+	}
+	return run(s, i, letters)
+}
+
+// lowerRun is run for what may follow in a word: all letters but upper ones,
+// and marks.
+func lowerRun(s []byte, i int) int {
+	for i+8 <= len(s) {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if other := ^between(w, 'a', 'z') & highs; other != 0 {
+			return run(s, i+bits.TrailingZeros64(other)/8, lower|caseless|mark)
+		}
+		i += 8
+	}
+	return run(s, i, lower|caseless|mark)
+}
+
+// between sets the high bit of each byte of w that is an ASCII character from
+// first to last; the other bits mean nothing.
+func between(w uint64, first, last byte) uint64 {
+	low := w &^ highs
+	return (low + ones*uint64(0x80-first)) &^ (low + ones*uint64(0x7f-last)) &^ w
 }

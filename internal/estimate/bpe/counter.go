@@ -20,11 +20,11 @@ const (
 	pairBits  = 13
 )
 
-// pieceSlot remembers the count of a piece of 2 to 16 bytes.
+// pieceSlot remembers the count of a piece of 2 to 15 bytes. The zero slot is
+// free.
 type pieceSlot struct {
-	lo, hi uint64
-	length uint32 // 0: the slot is free
-	count  uint32
+	key   middleKey
+	count int
 }
 
 func newCounter(split splitter, v *vocabulary) *counter {
@@ -79,14 +79,14 @@ func (c *counter) piece(text []byte, i, end int) int {
 		if c.short.find(key) >= 0 {
 			return 1
 		}
-		return c.remembered(text[i:end], key, 0)
+		return c.remembered(text[i:end], middleKey{key, 0})
 	}
-	if n <= 16 {
-		lo, hi := load(text[i:i+8]), load(text[end-8:end])
-		if c.middle.find(lo, hi, n) != none {
+	if n <= 15 {
+		key := keyOf8(load(text[i:i+8]), load(text[end-8:end]), n)
+		if c.middle.find(key) >= 0 {
 			return 1
 		}
-		return c.remembered(text[i:end], lo, hi)
+		return c.remembered(text[i:end], key)
 	}
 	if n <= maxToken {
 		if _, ok := c.long[string(text[i:end])]; ok {
@@ -96,15 +96,14 @@ func (c *counter) piece(text []byte, i, end int) int {
 	return c.merged(text[i:end])
 }
 
-// remembered is merged for a piece of at most 16 bytes, all of them in lo, hi
-// and the length.
-func (c *counter) remembered(piece []byte, lo, hi uint64) int {
-	slot := &c.pieces[mix2(lo, hi)>>(64-pieceBits)]
-	if slot.lo == lo && slot.hi == hi && slot.length == uint32(len(piece)) {
-		return int(slot.count)
+// remembered is merged for a piece of at most 15 bytes, all of them in key.
+func (c *counter) remembered(piece []byte, key middleKey) int {
+	slot := &c.pieces[key.mix()>>(64-pieceBits)]
+	if slot.key == key {
+		return slot.count
 	}
 	n := c.merged(piece)
-	*slot = pieceSlot{lo, hi, uint32(len(piece)), uint32(n)}
+	*slot = pieceSlot{key, n}
 	return n
 }
 

@@ -65,7 +65,7 @@ func word(s []byte, i int) (end int, cased bool) {
 		c, w := classAt(s, j)
 		if c&(upper|caseless|mark) == 0 {
 			if c == lower {
-				return contraction(s, run(s, j, lower|caseless|mark)), true
+				return contraction(s, lowerRun(s, j)), true
 			}
 			break
 		}
@@ -89,7 +89,7 @@ func nextCL100K(s []byte, i int) int {
 	c, w := classAt(s, i)
 	switch {
 	case c&letters != 0:
-		return run(s, i+w, letters)
+		return letterRun(s, i+w)
 	case c == number:
 		return digits(s, i)
 	case c == newline:
@@ -99,7 +99,7 @@ func nextCL100K(s []byte, i int) int {
 		return end
 	}
 	p := i + w
-	if end := run(s, p, letters); end > p {
+	if end := letterRun(s, p); end > p {
 		return end
 	}
 	if end := symbolRun(s, i, c, p); end > 0 {
@@ -126,7 +126,7 @@ func nextGPT2(s []byte, i int) int {
 	c, w := classAt(s, p)
 	switch {
 	case c&letters != 0:
-		return run(s, p+w, letters)
+		return letterRun(s, p+w)
 	case c == number:
 		return run(s, p+w, number)
 	case c&symbols != 0:

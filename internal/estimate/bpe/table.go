@@ -8,11 +8,6 @@ import (
 // mix spreads a key over 64 bits; the high ones are the best.
 func mix(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 }
 
-func mix2(lo, hi uint64) uint64 {
-	h, l := bits.Mul64(lo^0xa0761d6478bd642f, hi^0xe7037ed1a0b428db)
-	return mix(h ^ l)
-}
-
 // slotBits is the size of an open-addressing table of n entries that is at
 // most half full, as a binary logarithm.
 func slotBits(n int) int { return max(4, bits.Len(uint(2*n-1))) }
@@ -69,43 +64,51 @@ func (t *shortTable) find(key uint64) int {
 	}
 }
 
-// middleTable holds the tokens of 8 to 16 bytes: the first eight, the last
-// eight, and the length.
+// middleTable holds the tokens of 8 to 15 bytes: the first eight make one half
+// of the key, the others and the length the other half.
 type middleTable struct {
 	shift int
-	slots []middleSlot
+	keys  []middleKey
+	ids   []uint32
 }
 
-type middleSlot struct {
-	lo, hi uint64
-	id     uint32
-	length uint32 // 0: the slot is free
+// middleKey is never zero: it has the length in it.
+type middleKey struct{ lo, hi uint64 }
+
+// keyOf8 is the key of n bytes, 8 to 15, of which first and last are the first
+// and the last eight.
+func keyOf8(first, last uint64, n int) middleKey {
+	return middleKey{first, last>>(8*(16-n)) | uint64(n)<<56}
+}
+
+func (k middleKey) mix() uint64 {
+	h, l := bits.Mul64(k.lo^0xa0761d6478bd642f, k.hi^0xe7037ed1a0b428db)
+	return mix(h ^ l)
 }
 
 func newMiddleTable(n int) middleTable {
 	b := slotBits(n)
-	return middleTable{shift: 64 - b, slots: make([]middleSlot, 1<<b)}
+	return middleTable{shift: 64 - b, keys: make([]middleKey, 1<<b), ids: make([]uint32, 1<<b)}
 }
 
-func (t *middleTable) put(lo, hi uint64, length int, id uint32) {
-	i := int(mix2(lo, hi) >> t.shift)
-	for t.slots[i].length != 0 {
-		i = (i + 1) & (len(t.slots) - 1)
+func (t *middleTable) put(k middleKey, id uint32) {
+	i := int(k.mix() >> t.shift)
+	for t.keys[i] != (middleKey{}) {
+		i = (i + 1) & (len(t.keys) - 1)
 	}
-	t.slots[i] = middleSlot{lo, hi, id, uint32(length)}
+	t.keys[i], t.ids[i] = k, id
 }
 
-// find returns the token, or none.
-func (t *middleTable) find(lo, hi uint64, length int) uint32 {
-	slots := t.slots
-	for i := int(mix2(lo, hi) >> t.shift); ; i++ {
-		i &= len(slots) - 1
-		s := &slots[i]
-		if s.lo == lo && s.hi == hi && s.length == uint32(length) {
-			return s.id
-		}
-		if s.length == 0 {
-			return none
+// find returns the slot of k, or -1.
+func (t *middleTable) find(k middleKey) int {
+	keys := t.keys
+	for i := int(k.mix() >> t.shift); ; i++ {
+		i &= len(keys) - 1
+		switch keys[i] {
+		case k:
+			return i
+		case middleKey{}:
+			return -1
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 type vocabulary struct {
 	short  shortTable
 	middle middleTable
-	long   map[string]uint32 // above 16 bytes
+	long   map[string]uint32 // above 15 bytes
 
 	single  [256]uint32 // the tokens of one byte
 	trie    *trie
@@ -91,7 +91,7 @@ func (v *vocabulary) index(tokens [][]byte) {
 		switch {
 		case len(t) <= 7:
 			shorts++
-		case len(t) <= 16:
+		case len(t) <= 15:
 			middles++
 		}
 	}
@@ -103,8 +103,8 @@ func (v *vocabulary) index(tokens [][]byte) {
 		case n == 0:
 		case n <= 7:
 			v.short.put(shortKey(load(t), n), uint32(id))
-		case n <= 16:
-			v.middle.put(load(t), load(t[n-8:]), n, uint32(id))
+		case n <= 15:
+			v.middle.put(keyOf8(load(t), load(t[n-8:]), n), uint32(id))
 		default:
 			v.long[string(t)] = uint32(id)
 		}
@@ -122,8 +122,11 @@ func (v *vocabulary) find(s []byte) uint32 {
 			return v.short.ids[i]
 		}
 		return none
-	case n <= 16:
-		return v.middle.find(load(s), load(s[n-8:]), n)
+	case n <= 15:
+		if i := v.middle.find(keyOf8(load(s), load(s[n-8:]), n)); i >= 0 {
+			return v.middle.ids[i]
+		}
+		return none
 	}
 	if n > maxToken {
 		return none
