@@ -25,6 +25,9 @@ func TestABlockIsReadFromAnOperatorsWish(t *testing.T) {
 		{"an address", `{"scope":"ip","value":"::ffff:10.0.0.1"}`, Block{Scope: BlockIP, Value: "10.0.0.1"}},
 		{"a network", `{"scope":"ip","value":"10.1.2.3/8"}`, Block{Scope: BlockIP, Value: "10.0.0.0/8"}},
 		{"a network of IPv6", `{"scope":"ip","value":"2001:db8:0::1/48"}`, Block{Scope: BlockIP, Value: "2001:db8::/48"}},
+		{"a small network of IPv6", `{"scope":"ip","value":"2001:db8::/112"}`, Block{Scope: BlockIP, Value: "2001:db8::/112"}},
+		{"all of IPv4, in IPv6", `{"scope":"ip","value":"::ffff:0:0/96"}`, Block{Scope: BlockIP, Value: "0.0.0.0/0"}},
+		{"a reason of all the length there is", `{"scope":"key","value":"k","reason":"` + strings.Repeat("x", 1024) + `"}`, Block{Scope: BlockKey, Value: "k", Reason: strings.Repeat("x", 1024)}},
 		{"an id is not theirs to choose", `{"id":"x","scope":"key","value":"k"}`, Block{Scope: BlockKey, Value: "k"}},
 	} {
 		got, err := ParseBlock([]byte(s.body), noon)
