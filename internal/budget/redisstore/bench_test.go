@@ -105,7 +105,7 @@ func BenchmarkServerTime(b *testing.B) {
 }
 
 // cpu is the server's time so far, in seconds.
-func cpu(b *testing.B) float64 {
+func cpu(b testing.TB) float64 {
 	sum := 0.0
 	for _, line := range strings.Split(server.Command(b, "info", "cpu"), "\n") {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -118,7 +118,7 @@ func cpu(b *testing.B) float64 {
 }
 
 // perCall is the server's mean time of an EVALSHA since its statistics began.
-func perCall(b *testing.B) float64 {
+func perCall(b testing.TB) float64 {
 	_, stats, _ := strings.Cut(server.Command(b, "info", "commandstats"), "cmdstat_evalsha:")
 	_, mean, _ := strings.Cut(stats, "usec_per_call=")
 	mean, _, _ = strings.Cut(mean, ",")

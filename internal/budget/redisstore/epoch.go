@@ -25,12 +25,15 @@ func (s *Store) register(ctx context.Context, e budget.Epoch, base string) error
 	if _, ok := s.known.Load(r); ok {
 		return nil
 	}
-	s.known.Store(r, true)
-	if _, err := s.Heartbeat(ctx, e); err != nil {
-		s.known.Delete(r)
-		return err
+	s.known.Store(r, true) // so that the heartbeat tells of it
+	beat, err := s.Heartbeat(ctx, e)
+	if err == nil && beat.Fenced {
+		err = budget.ErrFenced
 	}
-	return nil
+	if err != nil {
+		s.known.Delete(r)
+	}
+	return err
 }
 
 // Heartbeat implements budget.Store. It also checks, once, that Redis evicts

@@ -23,7 +23,6 @@ import (
 //
 // ORACLE_STEPS and ORACLE_SEED lengthen and repeat a run.
 
-const oracleSteps = 50_000
 
 func TestScriptsGoAndModelAgree(t *testing.T) {
 	steps, seed := envInt("ORACLE_STEPS", oracleSteps), envInt("ORACLE_SEED", time.Now().UnixNano())
@@ -53,13 +52,13 @@ func runOracle(t testing.TB, p scripts, steps, seed int64) error {
 	}
 	for done, past := int64(0), 0; done < steps; past++ {
 		o := newOracle(s, random, past)
-		for range 400 {
+		for range 250 {
 			o.step()
 		}
 		if err := o.compare(); err != nil {
 			return fmt.Errorf("past %d: %w", past, err)
 		}
-		done += 400
+		done += 250
 	}
 	return nil
 }

@@ -116,12 +116,13 @@ func Open(o Options) (*Store, error) {
 }
 
 func clientOptions(o Options) *redis.UniversalOptions {
+	slow := max(slowTimeout, o.Timeout)
 	u := &redis.UniversalOptions{
 		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB,
 		Username: o.Username, Password: o.Password,
 		// A call is made once: what did not come back in time counts as refused.
 		MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: slowTimeout, ReadTimeout: slowTimeout, WriteTimeout: slowTimeout, PoolTimeout: slowTimeout,
+		DialTimeout: slow, ReadTimeout: slow, WriteTimeout: slow, PoolTimeout: slow,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
 		MaintNotificationsConfig: &maintnotifications.Config{

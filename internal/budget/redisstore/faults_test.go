@@ -1,0 +1,388 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/redistest"
+)
+
+// tpm is a bucket that refills so slowly that no test sees it.
+func tpm(amount int64) *budget.Limit {
+	return &budget.Limit{
+		Place: "team/a", Scope: budget.Team, Owner: "a", Name: "tpm", Unit: budget.Tokens, Amount: 1, Period: budget.Hour,
+		Burst: amount, Bank: 4, MaxDebt: 10 * amount, Algorithm: budget.TokenBucket, Mode: budget.Enforce, Tag: "a",
+	}
+}
+
+func request(id string, l *budget.Limit, amount int64) budget.Request {
+	return budget.Request{ID: id, Epoch: "gw", Lines: []budget.Line{{Limit: l, Amount: amount}}}
+}
+
+func settlement(id string, l *budget.Limit, used int64) budget.Settlement {
+	return budget.Settlement{ID: id, Epoch: "gw", Lines: []budget.Line{{Limit: l}}, Used: []int64{used}}
+}
+
+// openOn makes a store on a server of its own.
+func openOn(t *testing.T, r *redistest.Server, timeout time.Duration) *Store {
+	t.Helper()
+	s, err := Open(Options{Addrs: []string{r.Addr}, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func reserve(t *testing.T, s *Store, r budget.Request) budget.Verdict {
+	t.Helper()
+	v, err := s.Reserve(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// left is what is left of l and open on it, once nothing waits any more.
+func left(t *testing.T, s *Store, l *budget.Limit) budget.LineState {
+	t.Helper()
+	states, _, err := s.Read(context.Background(), []budget.Line{{Limit: l}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states[0]
+}
+
+func TestS26_ARedisThatEvictsKeysIsRefused(t *testing.T) {
+	for _, policy := range []string{"allkeys-lru", "allkeys-random", "volatile-ttl"} {
+		r := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
+		s, err := Open(Options{Addrs: []string{r.Addr}})
+		if err == nil {
+			s.Close()
+			t.Fatalf("%s: opened, want an error", policy)
+		}
+		for _, want := range []string{policy, "noeviction"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error does not say %q: %v", policy, want, err)
+			}
+		}
+	}
+}
+
+func TestS26_ARedisThatComesLaterIsCheckedBeforeItsFirstUse(t *testing.T) {
+	r := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	r.Kill()
+	s := openOn(t, r, time.Second)
+	if _, err := s.Reserve(context.Background(), request("r1", tpm(100), 10)); err == nil {
+		t.Fatal("reserved without a Redis")
+	}
+	r.Restart(t)
+	if _, err := s.Reserve(context.Background(), request("r2", tpm(100), 10)); !errors.Is(err, errEvicts) {
+		t.Errorf("got %v, want %v", err, errEvicts)
+	}
+	if _, err := s.Heartbeat(context.Background(), "gw"); !errors.Is(err, errEvicts) {
+		t.Errorf("heartbeat: got %v, want %v", err, errEvicts)
+	}
+}
+
+func TestS27_OutOfMemoryReservesFailAndSettlesWork(t *testing.T) {
+	r := redistest.Start(t, "--maxmemory-policy", "noeviction")
+	s := openOn(t, r, time.Second)
+	l := tpm(100)
+	reserve(t, s, request("r1", l, 60))
+	r.Command(t, "config", "set", "maxmemory", "1")
+
+	if _, err := s.Reserve(context.Background(), request("r2", l, 10)); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("reserve: got %v, want Redis's OOM", err)
+	}
+	got, err := s.Settle(context.Background(), []budget.Settlement{settlement("r1", l, 20)})
+	if err != nil || !got[0].Known {
+		t.Errorf("settle: got %+v, %v, want it known", got, err)
+	}
+	if _, err := s.Heartbeat(context.Background(), "gw"); err != nil {
+		t.Errorf("heartbeat: %v", err)
+	}
+	if got := left(t, s, l); got.Remaining != 80 || got.Open != 0 {
+		t.Errorf("got %d left and %d open, want 80 and 0", got.Remaining, got.Open)
+	}
+}
+
+func TestScriptsThatRedisLostAreSentAgain(t *testing.T) {
+	s := open(t)
+	l := tpm(1000)
+	for i := range 20 {
+		id := strconv.Itoa(i)
+		reserve(t, s, request(id, l, 10))
+		server.Command(t, "script", "flush")
+		if got, err := s.Settle(context.Background(), []budget.Settlement{settlement(id, l, 5)}); err != nil || !got[0].Known {
+			t.Fatalf("settle: got %+v, %v, want it known", got, err)
+		}
+		// Both in one call, with one, the other or no script there.
+		switch i % 3 {
+		case 0:
+			server.Command(t, "script", "flush")
+		case 1:
+			server.Command(t, "script", "flush")
+			server.Command(t, "script", "load", s.scripts.reserve.text)
+		}
+		s.Enqueue(settlement("unknown"+id, l, 0), func(_ budget.Settled, err error) {
+			if err != nil {
+				t.Errorf("settle: %v", err)
+			}
+		})
+		reserve(t, s, request("x"+id, l, 1))
+	}
+	if got := left(t, s, l); got.Remaining != 1000-20*6 || got.Open != 20 {
+		t.Errorf("got %d left and %d open, want 880 and 20", got.Remaining, got.Open)
+	}
+}
+
+func TestACallerWhoseContextEndsLeavesAtOnceAndIsCancelled(t *testing.T) {
+	r := redistest.Start(t)
+	s := openOn(t, r, 10*time.Second)
+	l := tpm(100)
+	reserve(t, s, request("first", l, 1))
+	s.calls.Wait()
+	r.Pause()
+	ctx, cancel := context.WithCancel(context.Background())
+	errs := make(chan error)
+	go func() {
+		_, err := s.Reserve(ctx, request("sent", l, 60))
+		errs <- err
+	}()
+	lane := s.lane(s.prefix)
+	await(t, "the call is in flight", func() bool {
+		lane.mu.Lock()
+		defer lane.mu.Unlock()
+		return lane.running && len(lane.reserves) == 0
+	})
+	go func() {
+		_, err := s.Reserve(ctx, request("queued", l, 30))
+		errs <- err
+	}()
+	await(t, "the other waits", func() bool {
+		lane.mu.Lock()
+		defer lane.mu.Unlock()
+		return len(lane.reserves) == 1
+	})
+	cancel()
+	for range 2 {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+	}
+	r.Resume()
+	reserve(t, s, request("last", l, 1)) // after the call and its cancellation
+	if got := left(t, s, l); got.Remaining != 98 || got.Open != 2 {
+		t.Errorf("got %d left and %d open, want 98 and 2", got.Remaining, got.Open)
+	}
+	ids, err := s.OpenIDs(context.Background(), "gw")
+	if err != nil || len(ids) != 2 {
+		t.Errorf("open: got %v, %v, want first and last", ids, err)
+	}
+}
+
+func TestS30_ACallThatTimedOutIsCancelledWithTheNext(t *testing.T) {
+	r := redistest.Start(t)
+	s := openOn(t, r, 50*time.Millisecond)
+	l := tpm(100)
+	reserve(t, s, request("first", l, 1))
+	r.Pause()
+	began := time.Now()
+	if _, err := s.Reserve(context.Background(), request("lost", l, 60)); err == nil {
+		t.Fatal("granted by a Redis that stands still")
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	r.Resume()
+	// Redis now reads the call that was given up, and applies it. What follows
+	// on a new connection cancels it, before or after.
+	await(t, "the store answers again", func() bool {
+		_, err := s.Reserve(context.Background(), request("next", l, 1))
+		return err == nil || errors.Is(err, budget.ErrTooLate)
+	})
+	await(t, "what was lost is given back", func() bool {
+		ids, err := s.OpenIDs(context.Background(), "gw")
+		_, lost := ids["lost"]
+		return err == nil && !lost
+	})
+	if got := left(t, s, l); got.Remaining < 98 {
+		t.Errorf("got %d left, want what was lost given back", got.Remaining)
+	}
+}
+
+// await waits for what another goroutine or process does in its own time.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 10 s still not: %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestSettlementsOfACallThatFailedTellTheirCallers(t *testing.T) {
+	r := redistest.Start(t)
+	s := openOn(t, r, 50*time.Millisecond)
+	l := tpm(100)
+	reserve(t, s, request("r1", l, 60))
+	r.Kill()
+	errs := make(chan error)
+	s.Enqueue(settlement("r1", l, 1), func(_ budget.Settled, err error) { errs <- err })
+	if err := <-errs; err == nil {
+		t.Error("got no error")
+	}
+	if _, err := s.Settle(context.Background(), []budget.Settlement{settlement("r1", l, 1)}); err == nil {
+		t.Error("settle: got no error")
+	}
+}
+
+func TestALostStoreBeginsAnewWithFullCounters(t *testing.T) {
+	r := redistest.Start(t)
+	s := openOn(t, r, time.Second)
+	l := tpm(100)
+	reserve(t, s, request("r1", l, 60))
+	r.Command(t, "flushall")
+	if got := left(t, s, l); got.Remaining != 100 { // T7: at most B − level is added
+		t.Errorf("got %d left, want 100", got.Remaining)
+	}
+	got, err := s.Settle(context.Background(), []budget.Settlement{settlement("r1", l, 90)})
+	if err != nil || got[0].Known {
+		t.Errorf("settle: got %+v, %v, want it unknown", got, err)
+	}
+	if _, err := s.Heartbeat(context.Background(), "gw"); err != nil {
+		t.Fatal(err)
+	}
+	reserve(t, s, request("r2", l, 100))
+}
+
+func TestACloseLetsWaitingCallsEnd(t *testing.T) {
+	s, err := Open(Options{Addrs: []string{server.Addr}, Prefix: "closing", Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := tpm(1000)
+	var told sync.WaitGroup
+	for i := range 300 {
+		told.Add(1)
+		s.Enqueue(settlement(strconv.Itoa(i), l, 0), func(_ budget.Settled, err error) {
+			defer told.Done()
+			if err != nil {
+				t.Errorf("settle: %v", err)
+			}
+		})
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	told.Wait()
+	if _, err := s.Reserve(context.Background(), request("r1", l, 1)); err == nil {
+		t.Error("a closed store reserves")
+	}
+	late := make(chan error)
+	s.Enqueue(settlement("r1", l, 0), func(_ budget.Settled, err error) { late <- err })
+	if err := <-late; err == nil {
+		t.Error("a closed store settles")
+	}
+}
+
+func TestManyCallersOfManyBatchesLoseNothing(t *testing.T) {
+	s := open(t)
+	l := tpm(100_000)
+	slot := &budget.Limit{Place: "team/a", Name: "slots", Unit: budget.Concurrency, Amount: 1000, Algorithm: budget.Slots, Tag: "a"}
+	var all sync.WaitGroup
+	for c := range 32 {
+		all.Go(func() {
+			for i := range 50 {
+				r := request(fmt.Sprintf("%d-%d", c, i), l, 10)
+				r.Lines = append(r.Lines, budget.Line{Limit: slot, Amount: 1})
+				ctx, cancel := context.WithCancel(context.Background())
+				if i%7 == 0 {
+					cancel() // leaves before, during or after the call
+				}
+				v, err := s.Reserve(ctx, r)
+				cancel()
+				if err != nil {
+					continue
+				}
+				if v.Outcome != budget.Granted {
+					t.Errorf("got %+v, want it granted", v)
+				}
+				s.Enqueue(budget.Settlement{ID: r.ID, Epoch: "gw", Lines: r.Lines, Used: []int64{1, 1}}, func(got budget.Settled, err error) {
+					if err != nil || !got.Known {
+						t.Errorf("settle: got %+v, %v, want it known", got, err)
+					}
+				})
+			}
+		})
+	}
+	all.Wait()
+	s.calls.Wait()
+	got := left(t, s, l)
+	if got.Open != 0 || left(t, s, slot).Open != 0 {
+		t.Errorf("%d tokens and %d slots are open, want none", got.Open, left(t, s, slot).Open)
+	}
+	if keys := server.Command(t, "zcard", s.prefix+":open:gw"); keys != "0" {
+		t.Errorf("%s records are open, want none", keys)
+	}
+}
+
+func TestS25_EveryKeyExpires(t *testing.T) {
+	s := open(t)
+	l := tpm(100)
+	reserve(t, s, request("open", l, 60))
+	reserve(t, s, request("done", l, 10))
+	if _, err := s.Settle(context.Background(), []budget.Settlement{settlement("done", l, 10), settlement("unknown", l, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range strings.Fields(server.Command(t, "keys", s.prefix+":*")) {
+		if strings.HasSuffix(key, ":beats") || strings.Contains(key, ":open:") {
+			continue // emptied with the last gateway and reservation
+		}
+		if ttl := server.Command(t, "pttl", key); ttl == "-1" {
+			t.Errorf("%s has no end", key)
+		}
+	}
+}
+
+// A reclaim of very many records must not hold up the others' calls.
+func TestNoReclaimHoldsRedisForLong(t *testing.T) {
+	s := open(t)
+	l := tpm(1 << 30)
+	slot := &budget.Limit{Place: "team/a", Name: "slots", Unit: budget.Concurrency, Amount: 1 << 30, Algorithm: budget.Slots, Tag: "a"}
+	const records = 5000
+	var all sync.WaitGroup
+	for c := range 50 {
+		all.Go(func() {
+			for i := range records / 50 {
+				r := request(fmt.Sprintf("%d-%d", c, i), l, 10)
+				r.Lines = append(r.Lines, budget.Line{Limit: slot, Amount: 1})
+				if _, err := s.Reserve(context.Background(), r); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s.SetClock(time.Now().Add(time.Hour))
+	before := cpu(t) // of the server alone: other processes may hold it up
+	got, err := s.Reclaim(context.Background(), 10*time.Second, records)
+	if err != nil || got.Records != records {
+		t.Fatalf("got %+v, %v, want %d records", got, err, records)
+	}
+	if mean := (cpu(t) - before) / (records / reclaimBatch); mean > 0.005 {
+		t.Errorf("a call took %.1f ms, want 5 at most", mean*1000)
+	}
+	if left(t, s, slot).Open != 0 {
+		t.Errorf("%d slots are taken, want none", left(t, s, slot).Open)
+	}
+}
