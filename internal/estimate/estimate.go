@@ -89,7 +89,8 @@ type Estimate struct {
 	// Sampled says that part of the text was extrapolated, not counted.
 	Sampled bool
 
-	base tokens.Count // input before anything learned
+	base  tokens.Count // input before anything learned
+	class string       // of its text
 }
 
 // Total is Input + Output.
@@ -177,9 +178,9 @@ func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
 		return Estimate{}, fmt.Errorf("estimate model %q: %w", m.name, err)
 	}
 	parts := t.parts(m.factors.of(t.bytes))
-	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input()}
+	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input(), class: dominant(t.bytes)}
 	if !m.exact {
-		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name})
+		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name, out.class})
 		out.Parts.Factor = math.Round(factor*1e4) / 1e4
 	}
 	out.Input = out.Parts.input()
@@ -222,14 +223,10 @@ func (r Rules) clientModel(c *dialect.Call) string {
 }
 
 // Counter returns a function that counts the tokens of what a model produced,
-// with the factor of its text and what was learned until now, without margin.
+// with the factor of its text and what was learned, without margin.
 // It is safe for concurrent use.
 func (e *Estimator) Counter(rules Rules) dialect.Counter {
 	m := resolve(nil, rules)
-	ratio := 1.0
-	if !m.exact {
-		ratio = e.ratios.expect(ratioKey{rules.Provider, m.name})
-	}
 	return func(text []byte) tokens.Count {
 		if len(text) == 0 {
 			return 0
@@ -238,11 +235,13 @@ func (e *Estimator) Counter(rules Rules) dialect.Counter {
 		if err != nil {
 			return tokens.Count(len(text)+3) / 4 // an unknown encoding is refused long before
 		}
-		t := tally{text: enc.Count(text)}
-		if !m.exact {
-			t.classify(text)
+		n := enc.Count(text)
+		if m.exact {
+			return tokens.Count(n)
 		}
-		return scale(t.text, m.factors.of(t.bytes)*ratio)
+		var t tally
+		t.classify(text)
+		return scale(n, m.factors.of(t.bytes)*e.ratios.expect(ratioKey{rules.Provider, m.name, dominant(t.bytes)}))
 	}
 }
 
@@ -262,7 +261,7 @@ type Observation struct {
 func (e *Estimator) Observe(o Observation) {
 	m := resolve(o.Call, o.Rules)
 	if o.InputKnown && !m.exact && !o.Estimate.Sampled && o.Estimate.Parts.Images == 0 && o.Estimate.Parts.Media == 0 {
-		e.ratios.observe(ratioKey{o.Rules.Provider, m.name}, o.Estimate.base, o.Used.Input)
+		e.ratios.observe(ratioKey{o.Rules.Provider, m.name, o.Estimate.class}, o.Estimate.base, o.Used.Input)
 	}
 	if o.OutputKnown && o.Complete {
 		choices := tokens.Count(1)

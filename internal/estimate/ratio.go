@@ -19,8 +19,31 @@ const (
 	fullPrompt = 400  // prompts from here on count fully
 )
 
-// ratioKey is a model at a provider.
-type ratioKey struct{ provider, model string }
+// ratioKey is a model at a provider, and the kind of text that dominates: a
+// tokenizer is seldom off by the same in all scripts. The empty class has all
+// texts, and speaks for a class of which too little is known.
+type ratioKey struct{ provider, model, class string }
+
+// classKnown is how many answers a class of text needs to speak for itself.
+const classKnown = 10
+
+// dominant names the class that a text belongs to: the rarest that makes up a
+// third of its bytes.
+func dominant(bytes [classes]int) string {
+	total := 0
+	for _, n := range bytes {
+		total += n
+	}
+	for _, c := range [...]struct {
+		class int
+		name  string
+	}{{cjk, "cjk"}, {wide, "wide"}, {digit, "digit"}} {
+		if 3*bytes[c.class] > total {
+			return c.name
+		}
+	}
+	return "latin"
+}
 
 // ratio is what is known of a model: the mean of used ÷ estimated and the mean
 // error of having predicted with it. The zero ratio knows nothing.
@@ -43,6 +66,10 @@ func newRatios(most int) *ratios { return &ratios{most: most, all: map[ratioKey]
 func (r *ratios) get(k ratioKey) ratio {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	if got := r.all[k]; got.answers >= classKnown {
+		return got
+	}
+	k.class = ""
 	return r.all[k]
 }
 
@@ -72,11 +99,19 @@ func (r *ratios) observe(k ratioKey, estimated, used tokens.Count) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.learn(k, float64(used)/float64(estimated), float64(estimated))
+	if k.class != "" {
+		k.class = ""
+		r.learn(k, float64(used)/float64(estimated), float64(estimated))
+	}
+}
+
+func (r *ratios) learn(k ratioKey, seen, estimated float64) {
 	old, known := r.all[k]
 	if !known && len(r.all) >= r.most {
 		r.forgetOne()
 	}
-	r.all[k] = old.next(float64(used)/float64(estimated), float64(estimated))
+	r.all[k] = old.next(seen, estimated)
 }
 
 // next is the ratio after one more answer.

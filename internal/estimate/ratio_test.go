@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"llmgw/internal/dialect"
@@ -48,7 +49,7 @@ func TestRatiosAreLearnedWithinFiftyAnswers(t *testing.T) {
 			used := tokens.Count(math.Round(float64(got.base) * s.truth * (1 + s.noise*r.NormFloat64())))
 			if i >= 50 {
 				asked++
-				expected := float64(got.base) * e.ratios.expect(ratioKey{"p", s.model})
+				expected := float64(got.base) * e.ratios.expect(ratioKey{"p", s.model, got.class})
 				errors = append(errors, math.Abs(expected-float64(used))/float64(used))
 				if used > got.Input {
 					over++
@@ -94,7 +95,7 @@ func TestWhatTeachesNothing(t *testing.T) {
 	}
 	e := New(Config{})
 	e.Observe(with(func(*Observation) {}))
-	if got := e.ratios.expect(ratioKey{"p", "some-model"}); got != 3 {
+	if got := e.ratios.expect(ratioKey{"p", "some-model", ""}); got != 3 {
 		t.Errorf("an ordinary answer teaches %v, want 3", got)
 	}
 }
@@ -134,15 +135,61 @@ func TestShortPromptsTeachLess(t *testing.T) {
 	}
 }
 
+func TestClassesOfTextAreLearnedApart(t *testing.T) {
+	e := New(Config{})
+	rules := Rules{Provider: "p", Model: "some-model", Flavor: "vllm"}
+	english := call(t, dialect.Chat, `{"messages":[{"role":"user","content":"`+long+`"}]}`)
+	chinese := call(t, dialect.Chat, `{"messages":[{"role":"user","content":"`+strings.Repeat("預算是一個承諾，必須有人遵守。", 30)+`"}]}`)
+	truth := map[*dialect.Call]float64{english: 1.2, chinese: 0.7}
+	for range 40 {
+		for c, ratio := range truth {
+			got := estimated(t, e, c, rules)
+			e.Observe(Observation{Rules: rules, Estimate: got, Used: tokens.Usage{Input: tokens.Count(float64(got.base) * ratio)}, InputKnown: true})
+		}
+	}
+	for c, ratio := range truth {
+		got := estimated(t, e, c, rules)
+		used := float64(got.base) * ratio
+		if float64(got.Input) < used-1 || float64(got.Input) > used*1.02+1 {
+			t.Errorf("%s: %d reserved, %.0f are used", got.class, got.Input, used)
+		}
+	}
+}
+
+func TestAClassThatIsNewIsSpokenForByAll(t *testing.T) {
+	r := newRatios(10)
+	for range 5 {
+		r.observe(ratioKey{"p", "m", "latin"}, 1000, 1500)
+	}
+	r.observe(ratioKey{"p", "m", "cjk"}, 1000, 1500)
+	for _, class := range []string{"cjk", "wide", ""} {
+		if got := r.expect(ratioKey{"p", "m", class}); got != 1.5 {
+			t.Errorf("%q: %v, want 1.5", class, got)
+		}
+	}
+}
+
+func TestTextsBelongToTheRarestClassThatMakesUpAThird(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "latin", "plain words": "latin", "12345 abc": "digit", "слово word": "wide", "漢字 and words": "cjk", "one 漢 among many words": "latin",
+	} {
+		var n tally
+		n.classify([]byte(text))
+		if got := dominant(n.bytes); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestRatiosAreBounded(t *testing.T) {
 	r := newRatios(10)
 	for range 3 {
-		r.observe(ratioKey{"p", "kept"}, 100, 200)
+		r.observe(ratioKey{"p", "kept", ""}, 100, 200)
 	}
 	for i := range 100 {
-		r.observe(ratioKey{"p", fmt.Sprint(i)}, 100, 200)
+		r.observe(ratioKey{"p", fmt.Sprint(i), ""}, 100, 200)
 	}
-	if len(r.all) != 10 || r.expect(ratioKey{"p", "kept"}) != 2 {
+	if len(r.all) != 10 || r.expect(ratioKey{"p", "kept", ""}) != 2 {
 		t.Errorf("%d models, want 10 with the one of most answers", len(r.all))
 	}
 }

@@ -17,6 +17,7 @@ type state struct {
 type ratioState struct {
 	Provider  string  `json:"provider"`
 	Model     string  `json:"model"`
+	Class     string  `json:"class,omitempty"`
 	Mean      float64 `json:"mean"`
 	Deviation float64 `json:"deviation"`
 	Weight    float64 `json:"weight"`
@@ -37,7 +38,7 @@ func (e *Estimator) Snapshot() []byte {
 	s := state{Version: stateVersion}
 	e.ratios.mu.RLock()
 	for k, r := range e.ratios.all {
-		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, r.mean, r.deviation, r.weight, r.answers})
+		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, k.class, r.mean, r.deviation, r.weight, r.answers})
 	}
 	e.ratios.mu.RUnlock()
 	e.outputs.mu.RLock()
@@ -88,7 +89,7 @@ func (e *Estimator) Merge(snapshot []byte) error {
 func (e *Estimator) merge(s state) {
 	e.ratios.mu.Lock()
 	for _, r := range s.Ratios {
-		k := ratioKey{r.Provider, r.Model}
+		k := ratioKey{r.Provider, r.Model, r.Class}
 		old, known := e.ratios.all[k]
 		if r.Answers > old.answers && (known || len(e.ratios.all) < e.ratios.most) {
 			e.ratios.all[k] = ratio{r.Mean, r.Deviation, r.Weight, r.Answers}

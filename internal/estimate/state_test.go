@@ -56,7 +56,7 @@ func TestMergingKeepsTheRecordOfMoreAnswers(t *testing.T) {
 	if !same(much, little) || len(much.ratios.all) != 2 {
 		t.Errorf("%v and %v, want the same two models", much.ratios.all, little.ratios.all)
 	}
-	if got := little.ratios.expect(ratioKey{"p", "m"}); got != 1.5 {
+	if got := little.ratios.expect(ratioKey{"p", "m", ""}); got != 1.5 {
 		t.Errorf("the ratio is %v, want that of more answers", got)
 	}
 }
@@ -64,7 +64,7 @@ func TestMergingKeepsTheRecordOfMoreAnswers(t *testing.T) {
 func TestMergingStaysWithinTheBound(t *testing.T) {
 	big := New(Config{})
 	for i := range 50 {
-		big.ratios.observe(ratioKey{"p", fmt.Sprint(i)}, 100, 200)
+		big.ratios.observe(ratioKey{"p", fmt.Sprint(i), ""}, 100, 200)
 		big.outputs.observe(outputKey{"t", fmt.Sprint(i)}, 5)
 	}
 	small := New(Config{LearnedModels: 10})
