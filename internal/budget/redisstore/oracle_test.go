@@ -23,7 +23,6 @@ import (
 //
 // ORACLE_STEPS and ORACLE_SEED lengthen and repeat a run.
 
-
 func TestScriptsGoAndModelAgree(t *testing.T) {
 	steps, seed := envInt("ORACLE_STEPS", oracleSteps), envInt("ORACLE_SEED", time.Now().UnixNano())
 	t.Logf("seed %d", seed)
