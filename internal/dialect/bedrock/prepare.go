@@ -47,7 +47,7 @@ func edits(c *dialect.Call, to dialect.Upstream) []request.Edit {
 	}
 	value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
 	if at, ok := jsonscan.Find(c.Request.Body, c.BodyObject, inference); ok && at.KindOf(c.Request.Body) == jsonscan.Object {
-		return []request.Edit{request.Member(c.Request.Body, at.Start, "maxTokens", value)}
+		return []request.Edit{request.MemberOf(c.Request.Body, at.Start, "maxTokens", value)}
 	}
-	return []request.Edit{request.Member(c.Request.Body, c.BodyObject, inference, append(append([]byte(`{"maxTokens":`), value...), '}'))}
+	return []request.Edit{request.Member(c, inference, append(append([]byte(`{"maxTokens":`), value...), '}'))}
 }

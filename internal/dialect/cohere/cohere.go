@@ -71,7 +71,7 @@ func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 		edits = append(edits, request.Edit{At: c.ModelSpan, Text: request.AppendString(nil, to.Model)})
 	}
 	if to.MaxOutput > 0 && !c.HasMaxOutput && c.MaxOutputParam != "" {
-		edits = append(edits, request.Member(c.Request.Body, c.BodyObject, bound, strconv.AppendInt(nil, int64(to.MaxOutput), 10)))
+		edits = append(edits, request.Member(c, bound, strconv.AppendInt(nil, int64(to.MaxOutput), 10)))
 	}
 	return dialect.Outbound{
 		Method: c.Endpoint.Method,

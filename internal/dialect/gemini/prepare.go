@@ -70,7 +70,7 @@ func bound(c *dialect.Call, value []byte) request.Edit {
 		if _, snake := jsonscan.Find(c.Request.Body, at.Start, "max_output_tokens"); snake {
 			key = "max_output_tokens"
 		}
-		return request.Member(c.Request.Body, at.Start, key, value)
+		return request.MemberOf(c.Request.Body, at.Start, key, value)
 	}
-	return request.Member(c.Request.Body, c.BodyObject, configs[0], append(append([]byte(`{"maxOutputTokens":`), value...), '}'))
+	return request.Member(c, configs[0], append(append([]byte(`{"maxOutputTokens":`), value...), '}'))
 }

@@ -103,10 +103,10 @@ func bound(c *dialect.Call, value []byte) request.Edit {
 	body := c.Request.Body
 	for _, m := range c.Members {
 		if m.Key == options && body[m.Value.Start] == '{' {
-			return request.Member(body, m.Value.Start, predict, value)
+			return request.MemberOf(body, m.Value.Start, predict, value)
 		}
 	}
-	return request.Member(body, c.BodyObject, options, append(append([]byte(`{"num_predict":`), value...), '}'))
+	return request.Member(c, options, append(append([]byte(`{"num_predict":`), value...), '}'))
 }
 
 // Meter implements dialect.Dialect.

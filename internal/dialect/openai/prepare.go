@@ -65,7 +65,7 @@ func Body(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
 	}
 	var edits []request.Edit
 	if to.Model != "" && (to.Model != c.Model || inPath(c)) {
-		edits = append(edits, request.Member(c.Request.Body, c.BodyObject, "model", request.AppendString(nil, to.Model)))
+		edits = append(edits, request.Member(c, "model", request.AppendString(nil, to.Model)))
 	}
 	if to.InjectUsage && c.Stream && !c.WantsUsage && canInject(c) && !alwaysReports(to.Flavor) {
 		edits = append(edits, inject(c))
@@ -73,7 +73,7 @@ func Body(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
 	}
 	if to.MaxOutput > 0 && !c.HasMaxOutput && c.MaxOutputParam != "" {
 		value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
-		edits = append(edits, request.Member(c.Request.Body, c.BodyObject, boundParam(c, to.Flavor), value))
+		edits = append(edits, request.Member(c, boundParam(c, to.Flavor), value))
 	}
 	return request.Splice(c.Request.Body, edits), injected
 }
@@ -89,9 +89,9 @@ func inject(c *dialect.Call) request.Edit {
 	case !c.IncludeUsage.Empty():
 		return request.Edit{At: c.IncludeUsage, Text: []byte("true")}
 	case c.StreamOptions.Empty() || body[c.StreamOptions.Start] != '{':
-		return request.Member(body, c.BodyObject, "stream_options", []byte(`{"include_usage":true}`))
+		return request.Member(c, "stream_options", []byte(`{"include_usage":true}`))
 	}
-	return request.Member(body, c.StreamOptions.Start, "include_usage", []byte("true"))
+	return request.MemberOf(body, c.StreamOptions.Start, "include_usage", []byte("true"))
 }
 
 // alwaysReports tells which flavors report usage unasked, and may not know the

@@ -30,7 +30,7 @@ func Header(r dialect.Request) dialect.Header {
 	out := make(dialect.Header, len(sent)+2)
 	for name, values := range sent {
 		if !notPassed[name] && !strings.HasPrefix(name, gatewayPrefix) && len(values) > 0 {
-			out[name] = append([]string(nil), values...)
+			out[name] = values[:len(values):len(values)] // an Add copies it first
 		}
 	}
 	for _, list := range sent["Connection"] {

@@ -40,14 +40,9 @@ func Read(r dialect.Request) (Body, error) {
 	if kind := jsonscan.KindAt(r.Body, b.Object); kind != jsonscan.Object && kind != jsonscan.None {
 		return Body{}, fault.Invalid("", "The request's body must be a JSON object.")
 	}
-	m := jsonscan.MembersAt(r.Body, b.Object)
-	for m.Next() {
-		v := m.Value()
-		b.Members = append(b.Members, dialect.Member{Key: string(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
-	}
-	err := m.Err()
+	end, err := b.read()
 	if err == nil {
-		err = jsonscan.Rest(r.Body, m.End())
+		err = jsonscan.Rest(r.Body, end)
 	}
 	if err != nil {
 		return Body{}, &fault.Error{Code: fault.InvalidRequest, NoRetry: true, Message: fmt.Sprintf("The request's body is not valid JSON: %v.", err)}
@@ -55,10 +50,34 @@ func Read(r dialect.Request) (Body, error) {
 	return b, b.unique()
 }
 
+// read takes the members of b's object and returns where it ends.
+func (b *Body) read() (end int, err error) {
+	b.Members = make([]dialect.Member, 0, 8)
+	m := jsonscan.MembersAt(b.Data, b.Object)
+	for m.Next() {
+		v := m.Value()
+		b.Members = append(b.Members, dialect.Member{Key: name(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+	}
+	return m.End(), m.Err()
+}
+
+// name is a key as a string; the usual ones cost nothing.
+func name(key []byte) string {
+	for _, usual := range [...]string{
+		"model", "messages", "stream", "max_tokens", "max_completion_tokens", "temperature", "stream_options", "include_usage", "tools", "input", "user", "system",
+		"tool_choice", "response_format", "top_p", "n", "stop", "metadata", "store", "reasoning_effort", "max_output_tokens", "instructions", "prompt", "encoding_format",
+	} {
+		if string(key) == usual {
+			return usual
+		}
+	}
+	return string(key)
+}
+
 // checkType refuses a body that says it is something else than JSON.
 func checkType(h dialect.Header) error {
 	sent := h.Get("Content-Type")
-	if sent == "" {
+	if sent == "" || sent == "application/json" {
 		return nil
 	}
 	kind, _, err := mime.ParseMediaType(sent)
@@ -127,9 +146,8 @@ func (b Body) Within(key string) (inner Body, ok bool, err error) {
 		return Body{}, false, fault.Invalid(key, fmt.Sprintf("%s must be an object.", key))
 	}
 	inner = Body{Data: b.Data, Object: at.Start}
-	for m := jsonscan.MembersAt(b.Data, at.Start); m.Next(); {
-		v := m.Value()
-		inner.Members = append(inner.Members, dialect.Member{Key: string(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+	if _, err := inner.read(); err != nil {
+		return Body{}, false, fault.Invalid(key, fmt.Sprintf("%s must be an object.", key)) // b was read already
 	}
 	return inner, true, inner.unique()
 }

@@ -35,18 +35,48 @@ func Splice(body []byte, edits []Edit) [][]byte {
 	return segments
 }
 
-// Member makes the edit that gives the object that starts at a brace a member:
-// its value is replaced if it stands there, else the member is put first.
-func Member(data []byte, brace int, key string, value []byte) Edit {
-	if at, ok := jsonscan.Find(data, brace, key); ok {
-		return Edit{At: dialect.Span{Start: at.Start, End: at.End}, Text: value}
+// Member makes the edit that gives a call's body a member: its value is
+// replaced if it stands there, else the member is put first.
+func Member(c *dialect.Call, key string, value []byte) Edit {
+	for _, m := range c.Members {
+		if m.Key == key {
+			return Edit{At: m.Value, Text: value}
+		}
 	}
+	return first(c.BodyObject, key, value, comma(len(c.Members)))
+}
+
+// MemberOf does what Member does, for the object that starts at a brace within
+// the body.
+func MemberOf(data []byte, brace int, key string, value []byte) Edit {
+	others := 0
+	edit := Edit{}
+	for m := jsonscan.MembersAt(data, brace); m.Next(); others++ {
+		if m.Is(key) {
+			v := m.Value()
+			edit = Edit{At: dialect.Span{Start: v.Start, End: v.End}, Text: value}
+		}
+	}
+	if !edit.At.Empty() {
+		return edit
+	}
+	return first(brace, key, value, comma(others))
+}
+
+// first puts a member behind an object's brace, followed by a comma if others
+// follow.
+func first(brace int, key string, value []byte, comma string) Edit {
 	text := append(AppendString(nil, key), ':')
 	text = append(text, value...)
-	if m := jsonscan.MembersAt(data, brace); m.Next() {
-		text = append(text, ',')
-	}
+	text = append(text, comma...)
 	return Edit{At: dialect.Span{Start: brace + 1, End: brace + 1}, Text: text}
+}
+
+func comma(others int) string {
+	if others == 0 {
+		return ""
+	}
+	return ","
 }
 
 const hexDigits = "0123456789abcdef"
