@@ -233,6 +233,11 @@
     if (e.textContent !== text) e.textContent = text; // a status is read aloud when it changes
     e.className = `pill ${mood}`;
   };
+  // tile shows the last full minute, and how the current one goes.
+  const tile = (id, perMinute) => {
+    $(id).textContent = brief(perMinute.at(-2) || 0);
+    $(`${id}now`).textContent = `last full minute; ${brief(perMinute.at(-1) || 0)} so far in this`;
+  };
   const teamOptions = (data) => {
     const names = new Set([...data.budgets.map((g) => g.team), ...(data.series?.teams || []).map((t) => t.team)].filter(Boolean));
     const select = $("team");
@@ -258,8 +263,8 @@
     drawProviders(live.providers);
     if (!series) return;
     const tokens = column(series, "tokens", team), reserved = column(series, "reserved", team);
-    $("tpm").textContent = brief(tokens.at(-2) || 0);
-    $("rpm").textContent = brief(column(series, "requests", team).at(-2) || 0);
+    tile("tpm", tokens);
+    tile("rpm", column(series, "requests", team));
     const wanted = sum(reserved.slice(-10));
     $("ratio").textContent = wanted ? `${Math.round((100 * sum(tokens.slice(-10))) / wanted)} %` : "–";
     const refused = sum(series.refusals.filter((r) => !team || !r.limit.startsWith("team/") || r.limit.startsWith(`team/${team}/`)).map((r) => sum(r.count.slice(-10))));

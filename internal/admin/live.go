@@ -76,7 +76,8 @@ func (h *handler) liveJSON(w http.ResponseWriter, r *http.Request) {
 func (h *handler) liveNow(ctx context.Context) liveBody {
 	h.live.mu.Lock()
 	defer h.live.mu.Unlock()
-	if now := h.config.Now(); now.Sub(h.live.at) >= liveFreshFor {
+	now := h.config.Now()
+	if age := now.Sub(h.live.at); age < 0 || age >= liveFreshFor {
 		// One page's leaving must not spoil the reading of the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
 		defer cancel()

@@ -86,6 +86,7 @@ func TestTheDashboardShowsWhatTheGatewaysAreAt(t *testing.T) {
 		"enforcement": {"limits: enforce"},
 		"instance":    {"gw1"},
 		"tpm":         {"12.4K"},
+		"tpmnow":      {"last full minute; 600 so far in this"},
 		"rpm":         {"18"},
 		"ratio":       {"61 %"},
 		"refused":     {"9"},

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -42,7 +41,7 @@ type Config struct {
 	FlushEvery time.Duration
 	// FlushTimeout bounds one flush. 0: five seconds.
 	FlushTimeout time.Duration
-	// MaxLines bounds the log lines that wait to be written. 0: 1024.
+	// MaxLines bounds the log lines that wait to be written. 0: 16,384.
 	MaxLines int
 	// MaxSeries bounds the pairs of team and model, and the limits, that are
 	// told apart; the rest is "other". 0: 10,000.
@@ -52,14 +51,15 @@ type Config struct {
 // Ledger takes entries. It is safe for concurrent use. Close it.
 type Ledger struct {
 	config  Config
-	lines   chan Entry
-	dropped atomic.Int64 // lines, since last told
+	wake    chan struct{} // holds one: there are lines to write
 	stop    chan struct{}
 	stopped sync.Once
 	done    sync.WaitGroup
 
 	mu      sync.Mutex
 	pending pending
+	lines   []Entry // to be written
+	dropped int     // lines, since last told
 
 	// flushing is held by the one flush under way.
 	flushing sync.Mutex
@@ -80,11 +80,11 @@ func New(c Config) *Ledger {
 	}
 	c.FlushEvery = positive(c.FlushEvery, time.Second)
 	c.FlushTimeout = positive(c.FlushTimeout, 5*time.Second)
-	c.MaxLines = positive(c.MaxLines, 1024)
+	c.MaxLines = positive(c.MaxLines, 16_384)
 	c.MaxSeries = positive(c.MaxSeries, 10_000)
 	l := &Ledger{
 		config:  c,
-		lines:   make(chan Entry, c.MaxLines),
+		wake:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		pending: newPending(c.MaxSeries),
 	}
@@ -108,14 +108,22 @@ func (l *Ledger) Record(e Entry) {
 	if e.Time.IsZero() {
 		e.Time = l.config.Now()
 	}
-	l.mu.Lock()
-	l.pending.add(e)
-	l.mu.Unlock()
+	l.take(e)
 	select {
-	case l.lines <- e:
-	default:
-		l.dropped.Add(1)
+	case l.wake <- struct{}{}:
+	default: // it is awake already
 	}
+}
+
+func (l *Ledger) take(e Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.add(e)
+	if len(l.lines) >= l.config.MaxLines {
+		l.dropped++
+		return
+	}
+	l.lines = append(l.lines, e)
 }
 
 // Close writes the lines that wait and stores the totals, trying again until
@@ -206,29 +214,31 @@ func (l *Ledger) flushAlways() {
 // write is the goroutine of the log lines.
 func (l *Ledger) write() {
 	defer l.done.Done()
+	var room []Entry // the slice of the last turn, for the next
 	for {
 		select {
-		case e := <-l.lines:
-			l.line(e)
+		case <-l.wake:
+			room = l.writeLines(room)
 		case <-l.stop:
-			for {
-				select {
-				case e := <-l.lines:
-					l.line(e)
-				default:
-					return
-				}
-			}
+			l.writeLines(room)
+			return
 		}
 	}
 }
 
-func (l *Ledger) line(e Entry) {
-	e.log(l.config.Logger)
-	if len(l.lines) > 0 {
-		return
+// writeLines writes what waits, while the empty room takes what comes. It
+// returns the room that became free.
+func (l *Ledger) writeLines(room []Entry) []Entry {
+	l.mu.Lock()
+	lines, dropped := l.lines, l.dropped
+	l.lines, l.dropped = room, 0
+	l.mu.Unlock()
+	for i := range lines {
+		lines[i].log(l.config.Logger)
 	}
-	if n := l.dropped.Swap(0); n > 0 {
-		l.config.Logger.Warn("usage lines were dropped because the log is slow", "dropped", n)
+	if dropped > 0 {
+		l.config.Logger.Warn("usage lines were dropped because the log is slow", "dropped", dropped)
 	}
+	clear(lines) // so that no request's strings are kept
+	return lines[:0]
 }

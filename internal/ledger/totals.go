@@ -132,7 +132,7 @@ type batch struct {
 }
 
 // maxDeltas bounds one batch: the store does nothing else meanwhile.
-const maxDeltas = 1000
+const maxDeltas = 250
 
 // batches turns p into additions to minutes and hours, numbered from after on.
 func (p *pending) batches(after int64) []batch {
