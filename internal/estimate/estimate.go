@@ -29,13 +29,14 @@ type Config struct {
 	// ExactBytes is how much text of one request is counted; of what is beyond
 	// it samples are. 0: 8 MiB.
 	ExactBytes int
-	// LargeBytes is the size of a body from which it is large: of large ones
-	// only LargeAtOnce are counted at a time. 0: 1 MiB.
+	// LargeBytes is how much text may be counted (not what is remembered) before
+	// a request is large. Of large ones only LargeAtOnce are counted at a time.
+	// 0: 256 KiB.
 	LargeBytes int
-	// LargeAtOnce is how many large bodies are counted at a time. 0: half of
+	// LargeAtOnce is how many large requests are counted at a time. 0: half of
 	// the cores, at least 1.
 	LargeAtOnce int
-	// LargeWait is how long a large body waits for its turn before it is
+	// LargeWait is how long a large request waits for its turn before it is
 	// sampled instead. 0: 1 s.
 	LargeWait time.Duration
 	// CacheEntries is how many messages are remembered. 0: 16,384 (2 MB).
@@ -52,7 +53,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	set(&c.ExactBytes, 8<<20)
-	set(&c.LargeBytes, 1<<20)
+	set(&c.LargeBytes, 256<<10)
 	set(&c.LargeAtOnce, max(1, runtime.GOMAXPROCS(0)/2))
 	set(&c.CacheEntries, 16<<10)
 	set(&c.LearnedModels, 4096)
@@ -134,7 +135,7 @@ type Estimator struct {
 	ratios  *ratios
 	outputs *outputs
 	readers sync.Pool
-	large   chan struct{} // holds a value for each large body being counted
+	large   chan struct{} // holds a value for each large request being counted
 	helpers chan struct{} // holds a value for each further core that counts
 }
 
@@ -170,7 +171,7 @@ func (e *Estimator) Warm(encodings ...string) error {
 
 // Estimate says what a call is expected to cost under the rules of one model.
 // It never panics, whatever the body, and counts what can be read of a broken
-// one. The error is for an unknown encoding. A large body may wait for others.
+// one. The error is for an unknown encoding. A large request may wait for others.
 func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
 	m := resolve(c, rules)
 	t, err := e.read(c, m)

@@ -16,9 +16,14 @@ type reader struct {
 	encoding  *bpe.Encoding
 	t         tally
 	exactLeft int  // bytes of text that are still counted, not sampled
-	isLarge   bool // the body is large
+	counted   int  // bytes of text that were counted
+	hasTurn   bool // holds a slot for large requests
 	withTools bool // the request has tools or functions
-	buf, out  []byte
+
+	sampleLeft                int // bytes of samples that may still be counted
+	sampleBytes, sampleTokens int // of all samples so far
+
+	buf, out []byte
 }
 
 // kind is what a remembered tally is of.
@@ -53,19 +58,38 @@ func (e *Estimator) read(c *dialect.Call, m model) (tally, error) {
 	defer e.recycle(r)
 	r.e, r.model, r.encoding, r.operation = e, m, encoding, c.Endpoint.Operation
 	r.t, r.exactLeft, r.withTools = tally{}, e.config.ExactBytes, false
-	r.isLarge = len(c.Body) >= e.config.LargeBytes
-	if r.isLarge {
-		if !e.waitForTurn() {
-			r.exactLeft = 0
-		} else {
-			defer func() { <-e.large }()
-		}
-	}
+	r.counted, r.hasTurn = 0, false
+	r.sampleLeft, r.sampleBytes, r.sampleTokens = mostSampled, 0, 0
+	defer r.endTurn()
 	r.body(c)
 	return r.t, nil
 }
 
-// waitForTurn takes a slot for a large body; false if none became free in time.
+func (r *reader) endTurn() {
+	if r.hasTurn {
+		<-r.e.large
+	}
+}
+
+// mayCount tells whether n more bytes of text may be counted. It waits for a
+// turn when they make the request a large one; if none comes in time, all that
+// is left is sampled.
+func (r *reader) mayCount(n int) bool {
+	if n > r.exactLeft {
+		return false
+	}
+	r.exactLeft -= n
+	r.counted += n
+	if r.counted <= r.e.config.LargeBytes || r.hasTurn {
+		return true
+	}
+	if r.hasTurn = r.e.waitForTurn(); !r.hasTurn {
+		r.exactLeft = 0
+	}
+	return r.hasTurn
+}
+
+// waitForTurn takes a slot for a large request; false if none became free in time.
 func (e *Estimator) waitForTurn() bool {
 	select {
 	case e.large <- struct{}{}:

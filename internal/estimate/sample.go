@@ -8,19 +8,28 @@ import (
 )
 
 const (
-	samples     = 16
-	sampleBytes = 16 << 10
+	samples    = 16       // of one text
+	sampleSize = 16 << 10 // bytes of one sample, or of a text that is counted whole
+	// mostSampled is how much is counted of samples of one request, in bytes.
+	mostSampled = 2 << 20
+	// margin is for what is like the samples before it, but was not seen.
+	margin = 1.1
 )
 
 // sample extrapolates the tokens of a text from windows spread over it, which
 // count counts: their mean tokens per byte and twice the standard error of
-// that, never more than one token a byte.
+// that, never more than one token a byte. When a request has had mostSampled of
+// samples, what is left of it is taken to be like them.
 func (r *reader) sample(text []byte, count func(*reader, []byte) int) int {
 	r.t.sampled = true
-	if len(text) <= sampleBytes {
+	if r.sampleLeft <= 0 {
+		rate := min(1, margin*float64(r.sampleTokens)/float64(max(1, r.sampleBytes)))
+		return int(math.Ceil(rate * float64(len(text))))
+	}
+	if len(text) <= sampleSize {
 		return count(r, text)
 	}
-	size := min(sampleBytes, len(text)/samples)
+	size := min(sampleSize, len(text)/samples)
 	var sum, squares float64
 	for i := range samples {
 		at := i * (len(text) - size) / (samples - 1)
@@ -47,7 +56,11 @@ func (r *reader) window(text []byte) int {
 	if !r.model.exact {
 		r.t.classify(text)
 	}
-	return r.encoding.Count(text)
+	n := r.encoding.Count(text)
+	r.sampleLeft -= len(text)
+	r.sampleBytes += len(text)
+	r.sampleTokens += n
+	return n
 }
 
 // validStart returns the offset of the first whole character of s.

@@ -49,6 +49,22 @@ func TestASampleIsNeverMoreThanATokenAByte(t *testing.T) {
 	}
 }
 
+func TestSamplesAreBoundedHoweverManyTextsThereAre(t *testing.T) {
+	r := &reader{e: warm(t), model: resolve(nil, Rules{Model: "gpt-4o"}), encoding: mustEncoding(t, "o200k_base"), sampleLeft: mostSampled}
+	token := []byte(`"` + mixed(10_000) + `"`)
+	exact, got := 0, 0
+	for range 400 {
+		exact += r.encoding.Count(token[1 : len(token)-1])
+		got += r.count(token)
+	}
+	if r.sampleBytes > mostSampled+samples*sampleSize {
+		t.Errorf("%d bytes were counted, want at most about %d", r.sampleBytes, mostSampled)
+	}
+	if got < exact || got > exact*11/10 {
+		t.Errorf("%d tokens, want a little more than %d", got, exact)
+	}
+}
+
 func TestSmallTextIsExactBesideWhatIsSampled(t *testing.T) {
 	e := New(Config{ExactBytes: 1000})
 	body := `{"messages":[{"role":"user","content":"` + long[:900] + `"}]}`

@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// parallelBytes is the size from which a text may be counted on two cores.
-	parallelBytes = 128 << 10
+	// parallelLeast and parallelMost are the sizes between which a text may be
+	// counted on two cores. Larger ones leave the other core to others.
+	parallelLeast = 128 << 10
+	parallelMost  = 1 << 20
 	// keptBuffer is the most of a buffer that outlives one request.
 	keptBuffer = 1 << 20
 )
@@ -33,14 +35,13 @@ func (r *reader) count(token []byte) int {
 
 // plain returns the tokens of a decoded text.
 func (r *reader) plain(text []byte) int {
-	if len(text) > r.exactLeft {
+	if !r.mayCount(len(text)) {
 		return r.sample(text, (*reader).window)
 	}
-	r.exactLeft -= len(text)
 	if !r.model.exact {
 		r.t.classify(text)
 	}
-	if len(text) < parallelBytes || r.isLarge {
+	if len(text) < parallelLeast || len(text) > parallelMost {
 		return r.encoding.Count(text)
 	}
 	select {
