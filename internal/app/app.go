@@ -76,13 +76,8 @@ type App struct {
 
 // New loads the configuration, makes all the parts and takes the listeners. If
 // it fails nothing is left running.
-func New(ctx context.Context, o Options) (a *App, err error) {
-	a = &App{options: o, log: o.Logger}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.close(ctx))
-		}
-	}()
+func New(ctx context.Context, o Options) (*App, error) {
+	a := &App{options: o, log: o.Logger}
 	c, err := a.load()
 	if err != nil {
 		return nil, err
@@ -94,7 +89,7 @@ func New(ctx context.Context, o Options) (a *App, err error) {
 		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.listen,
 	} {
 		if err := make(ctx, c); err != nil {
-			return nil, err
+			return nil, errors.Join(err, a.close(ctx))
 		}
 	}
 	a.config.Store(c)
@@ -195,14 +190,29 @@ func (a *App) Run(ctx context.Context) error {
 	err := a.serve(ctx)
 	stop()
 	loops.Wait()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	return errors.Join(err, a.close(closing))
+	return errors.Join(err, a.closeInTime(context.WithoutCancel(ctx)))
 }
 
 // closeTimeout bounds what comes after the last request: writing settlements,
 // totals and spans.
 const closeTimeout = 10 * time.Second
+
+// errSlowClose says that a part did not end though its time was up.
+var errSlowClose = errors.New("closing took too long: something may not have been written")
+
+// closeInTime closes all parts, and does not wait for one that hangs.
+func (a *App) closeInTime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- a.close(ctx) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(closeTimeout + 2*time.Second):
+		return errSlowClose
+	}
+}
 
 // Addr is where the data plane listens, AdminAddr where the admin plane does.
 func (a *App) Addr() string { return a.servers.data.addr() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 
@@ -56,9 +57,20 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	})
 	watch.limiter = a.limiter
 	a.keeper.Start(a.limiter)
-	a.onClose(a.limiter.Close)
+	a.onClose(a.closeLimiter)
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
+}
+
+// closeLimiter settles what is left. A store that is away is an error only if
+// something could not be written to it: the epoch then ends by its silence.
+func (a *App) closeLimiter(ctx context.Context) error {
+	err := a.limiter.Close(ctx)
+	if err != nil && a.limiter.Unwritten() == 0 {
+		a.log.Warn("the store does not answer at the end; all had been settled", "error", err.Error())
+		return nil
+	}
+	return err
 }
 
 // keeperObserver counts what the keeper of epochs does, and lets the limiter
@@ -94,6 +106,7 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 	if r.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	redis.SetLogger(redisLog{a.log})
 	client := redis.NewUniversalClient(options)
 	a.onClose(func(context.Context) error {
 		_ = client.Close() // nothing is waited for
@@ -102,6 +115,15 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 	a.onClose(func(context.Context) error { return limits.Close() })
 	a.backing = backing{limits: limits, shared: shared.NewRedis(client, r.Prefix)}
 	return nil
+}
+
+// redisLog puts what the Redis client says into the log: stderr has no other
+// lines. What matters of it is told by the limiter.
+type redisLog struct{ log *slog.Logger }
+
+// Printf logs one line.
+func (r redisLog) Printf(ctx context.Context, format string, v ...any) {
+	r.log.DebugContext(ctx, "redis: "+fmt.Sprintf(format, v...))
 }
 
 func sameStore(a, b config.Store) bool { return reflect.DeepEqual(a, b) }
