@@ -156,6 +156,7 @@ func (s *Store) repeat(rec *record, r *budget.Request, now int64) (budget.Verdic
 	}
 	for i := range rec.parts {
 		p := &rec.parts[i]
+		p.wait = 0 // of a shadow line: it was refused then
 		rule := s.rules(r.Lines[p.line].Limit, now)
 		if i >= lines {
 			rule = rule.candidate

@@ -339,14 +339,12 @@ end
 -- holds tells whether what was taken under mark is still part of the counter.
 local function holds(c, mark) return c.kind ~= CALENDAR or mark == c.mark end
 
--- note records that a part has used so much so far; open falls by it.
-local function note(c, part, used)
-  if part.taken < 0 or used <= part.noted then return end
-  if c and c.kind ~= SLOTS and holds(c, part.mark) then
-    c.open = c.open - (min(used, part.taken) - min(part.noted, part.taken))
+-- note lowers open by what was reported as used beyond noted.
+local function note(c, taken, noted, mark, used)
+  if c.kind ~= SLOTS and holds(c, mark) then
+    c.open = c.open - (min(used, taken) - min(noted, taken))
     c.changed = true
   end
-  part.noted = used
 end
 
 local function refund(c, mark, n)
@@ -382,20 +380,19 @@ local function refund(c, mark, n)
   end
 end
 
--- settle ends a part: used replaces taken. It returns what was not charged.
-local function settle(c, part, used, now)
-  if part.taken < 0 then return 0 end
+-- settle ends what was taken: used replaces it. It returns what was not charged.
+local function settle(c, taken, noted, mark, used, now)
   c.changed = true
   c.holds = max(0, c.holds - 1)
   if c.kind == SLOTS then
-    c.open = max(0, c.open - part.taken)
+    c.open = max(0, c.open - taken)
     return 0
   end
-  if holds(c, part.mark) then
-    c.open = max(0, c.open - (part.taken - min(part.noted, part.taken)))
+  if holds(c, mark) then
+    c.open = max(0, c.open - (taken - min(noted, taken)))
   end
-  if used > part.taken then return overrun(c, used - part.taken, now) end
-  refund(c, part.mark, part.taken - used)
+  if used > taken then return overrun(c, used - taken, now) end
+  refund(c, mark, taken - used)
   return 0
 end
 

@@ -8,9 +8,9 @@ local gone = {}     -- by epoch: ids that are open no more
 local function fetch(base, records, now)
   local keys, names = {}, {}
   for _, rec in pairs(records) do
-    for i = 1, #rec do
-      local name = rec[i].key
-      if rec[i].taken >= 0 and counters[name] == nil then
+    for i = 0, (rec.n - 1) * WIDTH, WIDTH do
+      local name = rec[i + KEY]
+      if rec[i + TAKEN] >= 0 and counters[name] == nil then
         counters[name] = false
         keys[#keys + 1] = base .. ':c:' .. name
         names[#names + 1] = name
@@ -25,23 +25,23 @@ local function fetch(base, records, now)
   end
 end
 
--- crash_charge is what a part costs if its gateway died.
-local function crash_charge(rec, p)
-  if rec.crash == 1 then return max(p.taken, p.noted) end
+-- crash_charge is what the part at i costs if its gateway died.
+local function crash_charge(rec, i)
+  if rec.crash == 1 then return max(rec[i + TAKEN], rec[i + NOTED]) end
   if rec.crash == 2 then return 0 end
-  return p.noted
+  return rec[i + NOTED]
 end
 
--- finish settles every part of an open record with used(rec, part) and puts
--- status on it. It returns what was not charged.
+-- finish settles every part of an open record with used(rec, i) and puts status
+-- on it. It returns what was not charged.
 local function finish(rec, status, used, now)
   local unbooked = 0
-  for i = 1, #rec do
-    local p = rec[i]
-    if p.taken >= 0 then
-      local n, c = used(rec, p), counters[p.key]
-      if c then unbooked = unbooked + settle(c, p, n, now) end
-      p.noted = n
+  for i = 0, (rec.n - 1) * WIDTH, WIDTH do
+    local taken = rec[i + TAKEN]
+    if taken >= 0 then
+      local n, c = used(rec, i), counters[rec[i + KEY]]
+      if c then unbooked = unbooked + settle(c, taken, rec[i + NOTED], rec[i + MARK], n, now) end
+      rec[i + NOTED] = n
     end
   end
   rec.status, rec.changed = status, true

@@ -12,25 +12,26 @@ local OPEN, SETTLED, RECLAIMED = 1, 2, 3
 local SETTLED_FOR, RECLAIMED_FOR = 60000, 3600000
 local RECORD_KEEP = 7 * 24 * 3600 * 1000 -- beyond its deadline, for the reclaim
 
+-- In a table a record has its parts one after another, WIDTH fields each.
+local KEY, LINE, OUTCOME, ASKED, TAKEN, NOTED, MARK, WIDTH = 1, 2, 3, 4, 5, 6, 7, 7
+local HEAD, PART = '<BBc0dddBBB', '<Hc0BBdddd'
+
 local function decode_record(s)
   local status = s:byte()
-  if status == SETTLED then return {status = status} end
-  local rec, n, pos = {status = status}
-  rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, n, pos = unpack_struct('<Bc0dddBBB', s, 2)
-  for i = 1, n do
-    local p = {}
-    p.key, p.line, p.outcome, p.asked, p.taken, p.noted, p.mark, pos = unpack_struct('<Hc0BBdddd', s, pos)
-    rec[i] = p
+  if status == SETTLED then return {status = status, n = 0} end
+  local rec, pos = {status = status}
+  rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, rec.n, pos = unpack_struct('<Bc0dddBBB', s, 2)
+  for i = 0, (rec.n - 1) * WIDTH, WIDTH do
+    rec[i + 1], rec[i + 2], rec[i + 3], rec[i + 4], rec[i + 5], rec[i + 6], rec[i + 7], pos = unpack_struct(PART, s, pos)
   end
   return rec
 end
 
 local function encode_record(rec)
   if rec.status == SETTLED then return pack('<B', SETTLED) end
-  local out = {pack('<BBc0dddBBB', rec.status, #rec.epoch, rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, #rec)}
-  for i = 1, #rec do
-    local p = rec[i]
-    out[i + 1] = pack('<Hc0BBdddd', #p.key, p.key, p.line, p.outcome, p.asked, p.taken, p.noted, p.mark)
+  local out = {pack(HEAD, rec.status, #rec.epoch, rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, rec.n)}
+  for i = 0, (rec.n - 1) * WIDTH, WIDTH do
+    out[#out + 1] = pack(PART, #rec[i + KEY], rec[i + KEY], rec[i + LINE], rec[i + OUTCOME], rec[i + ASKED], rec[i + TAKEN], rec[i + NOTED], rec[i + MARK])
   end
   return table.concat(out)
 end

@@ -30,8 +30,12 @@ for i = 2, #KEYS do
   for j = 1, count do used[j], pos = unpack_struct('<d', blob, pos) end
   local rec = records[KEYS[i]]
   if rec and rec.status == OPEN and not fenced[rec.epoch] then
-    for j = 1, #rec do
-      if used[rec[j].line] then note(counters[rec[j].key], rec[j], used[rec[j].line]) end
+    for j = 0, (rec.n - 1) * WIDTH, WIDTH do
+      local n, noted, c = used[rec[j + LINE]], rec[j + NOTED], counters[rec[j + KEY]]
+      if n and n > noted and rec[j + TAKEN] >= 0 then
+        if c then note(c, rec[j + TAKEN], noted, rec[j + MARK], n) end
+        rec[j + NOTED] = n
+      end
     end
     rec.changed = true
   end

@@ -26,91 +26,95 @@ local stored = call('MGET', unpack(KEYS, 2))
 local fenced = {}
 for i = 5, #ARGV do fenced[i - 4] = call('ZSCORE', base .. ':fenced', ARGV[i]) end
 
-local opened, records, reply = {}, {}, {pack('<d', now)}
+local opened, reply = {}, {pack('<d', now)}
+local made, index = {}, {} -- records by key; what to put into each epoch's index
 local names = #base + 4 -- where a counter's key begins in its whole key
+
+-- The request at hand and, by part, what it asks and is told.
+local id, epoch, not_after, lifetime, crash, force, lines, parts
+local which, line, enforced, amount, outcome, wait = {}, {}, {}, {}, {}, {}
 
 local function counter(i)
   local c = opened[i]
   if not c then
     c = open_counter(KEYS[n + 1 + i], stored[n + i], rules_at(rules, i), now)
+    c.name = c.key:sub(names)
+    c.pending = 0
     opened[i] = c
   end
   return c
 end
 
-local function same(rec, q)
-  if rec.epoch ~= ARGV[4 + q.epoch] or rec.lines ~= q.lines then return false end
-  for i = 1, q.lines do
-    if rec[i].asked ~= q[i].amount or rec[i].key ~= KEYS[n + 1 + q[i].index]:sub(names) then return false end
+-- same tells whether a record is of the request.
+local function same(rec)
+  if rec.epoch ~= ARGV[4 + epoch] or rec.lines ~= lines then return false end
+  for i = 1, lines do
+    local at = (i - 1) * WIDTH
+    if rec[at + ASKED] ~= amount[i] or rec[at + KEY] ~= counter(which[i]).name then return false end
   end
   return true
 end
 
-local function decide(q)
+-- decide judges the parts together, and takes them if nothing enforced refuses.
+local function decide(key)
   local refused = false
-  for i = 1, #q do
-    local p = q[i]
-    local c = counter(p.index)
-    local pending = c.pending or 0
-    p.outcome, p.wait = judge(c, min(pending + p.amount, 9007199254740991), now)
-    if p.outcome == GRANTED then
-      c.pending = pending + p.amount
-    elseif p.enforced == 1 then
+  for i = 1, parts do
+    local c = counter(which[i])
+    local out, after = judge(c, min(c.pending + amount[i], 9007199254740991), now)
+    outcome[i], wait[i] = out, after
+    if out == GRANTED then
+      c.pending = c.pending + amount[i]
+    elseif enforced[i] == 1 then
       refused = true
     end
   end
-  for i = 1, #q do opened[q[i].index].pending = nil end
-  if refused then return nil end
-  local rec = {status = OPEN, epoch = ARGV[4 + q.epoch], created = now, deadline = now + q.lifetime,
-    not_after = q.not_after, crash = q.crash, lines = q.lines, id = q.id}
-  for i = 1, #q do
-    local p, taken, mark = q[i], -1, 0
-    if p.outcome == GRANTED or q.force == 1 then
-      taken, mark = take(opened[p.index], p.amount, rec.deadline, now)
-    end
-    rec[i] = {key = KEYS[n + 1 + p.index]:sub(names), line = p.line, outcome = p.outcome, asked = p.amount,
-      taken = taken, noted = 0, mark = mark}
+  for i = 1, parts do opened[which[i]].pending = 0 end
+  if refused then return end
+  local deadline, name = now + lifetime, ARGV[4 + epoch]
+  local rec = {pack(HEAD, OPEN, #name, name, now, deadline, not_after, crash, lines, parts)}
+  for i = 1, parts do
+    local c, taken, mark = opened[which[i]], -1, 0
+    if outcome[i] == GRANTED or force == 1 then taken, mark = take(c, amount[i], deadline, now) end
+    rec[i + 1] = pack(PART, #c.name, c.name, line[i], outcome[i], amount[i], taken, 0, mark)
   end
-  return rec
+  made[key] = table.concat(rec)
+  local ids = index[name] or {}
+  ids[#ids + 1] = int(deadline)
+  ids[#ids + 1] = id
+  index[name] = ids
 end
 
 local pos = 1
 for r = 1, n do
-  local q, parts = {}
-  q.id, q.epoch, q.not_after, q.lifetime, q.crash, q.force, q.lines, parts, pos = unpack_struct('<Bc0BddBBBB', blob, pos)
-  for i = 1, parts do
-    local p = {}
-    p.index, p.line, p.enforced, p.amount, pos = unpack_struct('<HBBd', blob, pos)
-    q[i] = p
-  end
+  id, epoch, not_after, lifetime, crash, force, lines, parts, pos = unpack_struct('<Bc0BddBBBB', blob, pos)
+  for i = 1, parts do which[i], line[i], enforced[i], amount[i], pos = unpack_struct('<HBBd', blob, pos) end
   local key = KEYS[r + 1]
-  local known, status = records[key], DECIDED
-  if not known and stored[r] then known = decode_record(stored[r]) end
-  if fenced[q.epoch] then
+  local known, status = made[key] or stored[r], DECIDED
+  known = known and decode_record(known)
+  if fenced[epoch] then
     status = FENCED
   elseif known and known.status ~= OPEN then
     status = TOO_LATE
   elseif known then
-    status = same(known, q) and REPEATED or CONFLICT
-  elseif q.not_after > 0 and now > q.not_after then
+    status = same(known) and REPEATED or CONFLICT
+  elseif not_after > 0 and now > not_after then
     status = TOO_LATE
   end
   if status == DECIDED then
-    records[key] = decide(q)
+    decide(key)
   elseif status == REPEATED then
-    for i = 1, #q do q[i].outcome, q[i].wait = known[i] and known[i].outcome or GRANTED, 0 end
+    for i = 1, parts do outcome[i], wait[i] = known[(i - 1) * WIDTH + OUTCOME] or GRANTED, 0 end
   end
   reply[#reply + 1] = pack('<B', status)
   if status <= REPEATED then
-    for i = 1, #q do
-      reply[#reply + 1] = describe(counter(q[i].index), q[i].outcome, q[i].wait, now)
-    end
+    for i = 1, parts do reply[#reply + 1] = describe(counter(which[i]), outcome[i], wait[i], now) end
   end
 end
 
 for _, c in pairs(opened) do save(c, now) end
-for key, rec in pairs(records) do
-  call('SET', key, encode_record(rec), 'PX', int(rec.deadline - now + RECORD_KEEP))
-  call('ZADD', base .. ':open:' .. rec.epoch, int(rec.deadline), rec.id)
+for key, rec in pairs(made) do
+  local _, _, deadline = unpack_struct('<Bc0dd', rec, 2)
+  call('SET', key, rec, 'PX', int(deadline - now + RECORD_KEEP))
 end
+for name, ids in pairs(index) do call('ZADD', base .. ':open:' .. name, unpack(ids)) end
 return table.concat(reply)

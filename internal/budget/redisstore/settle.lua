@@ -27,18 +27,17 @@ fetch(base, records, now)
 
 local used -- of the settlement at hand, by line
 
-local function as_told(_, p) return used[p.line] or p.taken end
+local function as_told(rec, i) return used[rec[i + LINE]] or rec[i + TAKEN] end
 
 -- late charges what a reclaimed reservation used beyond what it was charged.
 local function late(rec)
   local unbooked = 0
-  for i = 1, #rec do
-    local p = rec[i]
-    local n = used[p.line]
-    if p.taken >= 0 and n and n > p.noted then
-      local c = counters[p.key]
-      if c then unbooked = unbooked + overrun(c, n - p.noted, now) end
-      p.noted, rec.changed = n, true
+  for i = 0, (rec.n - 1) * WIDTH, WIDTH do
+    local n, charged = used[rec[i + LINE]], rec[i + NOTED]
+    if rec[i + TAKEN] >= 0 and n and n > charged then
+      local c = counters[rec[i + KEY]]
+      if c then unbooked = unbooked + overrun(c, n - charged, now) end
+      rec[i + NOTED], rec.changed = n, true
     end
   end
   return unbooked
