@@ -41,8 +41,8 @@ func run() error {
 	defer stop()
 	o := options{}
 	flag.StringVar(&o.gateway, "llmgw", "", "the gateway's binary; without it only the others are measured")
-	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement; the median is told")
-	flag.DurationVar(&o.each, "each", 3*time.Second, "how long one measurement of one proxy takes")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median is told")
+	flag.DurationVar(&o.each, "each", 2*time.Second, "how long one measurement of one proxy takes")
 	flag.StringVar(&o.store, "store", "redis", "the gateway's store: redis or memory")
 	flag.StringVar(&o.only, "only", "", "only this part: throughput, latency, streams or idle")
 	idle := flag.Int("idle", 10_000, "the most idle streams that are held open")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,16 +15,23 @@ import (
 // user space whatever its own clock.
 const tick = 10 * time.Millisecond
 
-// tree is pid and its children, and theirs.
+// tree is pid and its children, and theirs. The kernel lists children by the
+// thread that started them.
 func tree(pid int) []int {
 	all := []int{pid}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		return all // it has ended
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil { // the pattern is right
+		panic(err)
 	}
-	for _, child := range strings.Fields(string(b)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			all = append(all, tree(n)...)
+	for _, list := range lists {
+		b, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, child := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(child); err == nil {
+				all = append(all, tree(n)...)
+			}
 		}
 	}
 	return all
