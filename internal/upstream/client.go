@@ -18,7 +18,10 @@
 //	limits.go     a provider's limits as budget limits: the arithmetic of pacing
 //	counting.go   what a provider counts of a call
 //	spans.go      what this gateway sent in every interval
-//	pacer.go      a call's turn: asking the limiter
+//	pacer.go      waiting for a call's turn
+//	turn.go       the turn itself: asked of the limiter, and settled
+//	crowded.go    the refusal of a call whose turn would not come in time
+//	pressure.go   how busy a pacer is; what the provider says about it
 //	queue.go      the order of those that wait
 //	throttle.go   asking for less after a refusal; the headroom last told
 //	feedback.go   what a provider's headers and refusals tell

@@ -3,14 +3,17 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/tokens"
 )
@@ -71,6 +74,7 @@ func TestOnlyWhatCanBeCuredIsTriedAgain(t *testing.T) {
 			if s.tries == 1 && body != s.first.body {
 				t.Errorf("%s: the body is %q, want the provider's own", s.what, body)
 			}
+			tr.closed(t)
 			if len(w.statuses) != s.tries {
 				t.Errorf("%s: the observer was told of %v", s.what, w.statuses)
 			}
@@ -215,6 +219,7 @@ func TestAnotherTargetIsTriedAtOnce(t *testing.T) {
 			if d := time.Since(start); d > 2*time.Second {
 				t.Errorf("%s: the other target was asked after %s", s.what, d)
 			}
+			tr.closed(t)
 			if tr.sent[0].model != "asked" || tr.sent[1].model != "other" {
 				t.Errorf("%s: asked for the models %q and %q", s.what, tr.sent[0].model, tr.sent[1].model)
 			}
@@ -265,9 +270,101 @@ func TestAStreamThatBeginsWithAnErrorIsAnErrorInTheEnd(t *testing.T) {
 			if len(tr.sent) != 3 {
 				t.Errorf("%d tries, want 3", len(tr.sent))
 			}
+			tr.closed(t)
 			m.idle(t)
 		})
 	}
+}
+
+// The wait for a turn counts as well, over all tries.
+func TestMaxWaitBoundsTheTurnsOfAllTriesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		tr := &script{answers: map[string][]answer{"a": {{status: 500, body: "broken"}}}}
+		p := provider("a", func(p *Provider) { p.Limits.RequestsPerMinute, p.Retries, p.MaxWait = 60, 10, 3*time.Second })
+		start := time.Now()
+		r, err := client(t, m, tr, nil, p).Do(t.Context(), job("r", Target{Provider: p, Weight: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := whole(t, r); r.Status != 500 || got != "broken" {
+			t.Errorf("got %d %q, want the provider's last answer and not a refusal for capacity", r.Status, got)
+		}
+		if d := time.Since(start); d > 3*time.Second || len(tr.sent) != 3 {
+			t.Errorf("%d tries in %s, want 3 within 3 s", len(tr.sent), d)
+		}
+		m.idle(t)
+		tr.closed(t)
+	})
+}
+
+// A dialect that panics must not keep a slot or a connection's turn.
+func TestAPanicOfTheDialectReleasesTheTurn(t *testing.T) {
+	m := newMemory()
+	tr := &script{}
+	p := provider("a", func(p *Provider) { p.Limits.Concurrency = 1 })
+	j := job("r", Target{Provider: p})
+	j.Dialect = panicking{}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Errorf("the panic was swallowed")
+			}
+		}()
+		client(t, m, tr, nil, p).Do(t.Context(), j)
+	}()
+	m.idle(t)
+}
+
+// panicking is a dialect whose meter cannot be made.
+type panicking struct{ plainDialect }
+
+func (panicking) Meter(*dialect.Call, dialect.Answer, dialect.MeterOptions) dialect.Meter {
+	panic("no meter")
+}
+
+func TestAJobWithoutTargetsIsAnError(t *testing.T) {
+	if r, err := client(t, nil, &script{}, nil).Do(t.Context(), job("r")); r != nil || fault.From(err).Code != fault.Internal {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
+
+// The provider's refusal holds back every call after it, not the refused alone.
+func TestAfterARefusalNobodyIsSentBeforeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		tr := &script{answers: map[string][]answer{"a": {{status: 429, header: map[string]string{"Retry-After": "4"}}, {status: 200, body: "fine\n"}}}}
+		p := provider("a", func(p *Provider) { p.Limits.RequestsPerMinute = 6000 })
+		c := client(t, m, tr, nil, p)
+		start := time.Now()
+		var group sync.WaitGroup
+		for i := range 5 {
+			group.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				r, err := c.Do(t.Context(), job(fmt.Sprint(i), Target{Provider: p, Weight: 1}))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if whole(t, r); r.Status != 200 {
+					t.Errorf("call %d: status %d", i, r.Status)
+				}
+			})
+		}
+		group.Wait()
+		if len(tr.sent) != 6 {
+			t.Errorf("%d tries of 5 calls, want one more", len(tr.sent))
+		}
+		for _, s := range tr.sent[1:] {
+			if d := s.at.Sub(start); d < 4*time.Second || d > 4200*time.Millisecond {
+				t.Errorf("one was sent after %s, want soon after 4 s", d)
+			}
+		}
+		if len(m.paused) != 1 || m.paused[0] != 4*time.Second {
+			t.Errorf("the store was told to pause for %v", m.paused)
+		}
+		m.idle(t)
+	})
 }
 
 // D16: once the client may have bytes, nothing is tried again.

@@ -201,6 +201,7 @@ type script struct {
 	mu      sync.Mutex
 	answers map[string][]answer
 	sent    []sent
+	bodies  int // of answers, not closed yet
 }
 
 type sent struct {
@@ -249,7 +250,36 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.cut != nil {
 		reader = io.MultiReader(reader, broke{a.cut})
 	}
-	return &http.Response{StatusCode: a.status, Header: h, Body: io.NopCloser(reader), Request: r}, nil
+	s.mu.Lock()
+	s.bodies++
+	s.mu.Unlock()
+	return &http.Response{StatusCode: a.status, Header: h, Body: &counted{Reader: reader, script: s}, Request: r}, nil
+}
+
+// counted is a body that is missed until it is closed.
+type counted struct {
+	io.Reader
+	script *script
+	once   sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() {
+		c.script.mu.Lock()
+		c.script.bodies--
+		c.script.mu.Unlock()
+	})
+	return nil
+}
+
+// closed fails the test if an answer's body was left open.
+func (s *script) closed(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bodies != 0 {
+		t.Errorf("%d answers were left open", s.bodies)
+	}
 }
 
 // broke is a reader that fails.

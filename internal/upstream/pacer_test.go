@@ -412,7 +412,7 @@ func TestTokensThatWereNotUsedMakeRoomAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gateway(newMemory(), Limits{TokensPerMinute: 60_000})
 		for i := range 50 {
-			turn, err := p.take(t.Context(), request{id: fmt.Sprint(i), team: "t", tokens: 900})
+			turn, err := p.take(t.Context(), request{id: fmt.Sprint(i), team: "t", tokens: 900, maxWait: 10 * time.Millisecond})
 			if err != nil {
 				t.Fatalf("call %d: %v", i, err)
 			}

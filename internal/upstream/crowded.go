@@ -1,0 +1,41 @@
+package upstream
+
+import (
+	"fmt"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/fault"
+)
+
+// late is the refusal of a call whose time has run out in the queue.
+func (p *pacer) late() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.full(time.Until(p.readyAt))
+}
+
+// full is the refusal of a call that would have to wait for d: by the limit
+// that refused last. mu is held.
+func (p *pacer) full(d time.Duration) error {
+	d = max(d, slotPoll)
+	e := &fault.Error{Code: fault.UpstreamCapacity, Wait: d}
+	if p.paced == nil { // a reload took the limits away meanwhile
+		e.Message = "The provider's capacity was taken. Try again."
+		return e
+	}
+	l := p.paced.lines[min(p.binding, len(p.paced.lines)-1)]
+	e.Limit = &fault.Limit{Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), By: l.By()}
+	what := "calls at a time"
+	switch l.Unit {
+	case budget.Requests:
+		e.Limit.Amount, e.Limit.Per, what = p.paced.limits.RequestsPerMinute, string(budget.Minute), "requests per minute"
+	case budget.Tokens:
+		e.Limit.Amount, e.Limit.Per, what = p.paced.limits.TokensPerMinute, string(budget.Minute), "tokens per minute"
+	default:
+		e.Limit.Amount = p.paced.limits.Concurrency
+	}
+	e.Message = fmt.Sprintf("The capacity of provider %q is taken: it takes %d %s, and this request's turn would not come in time. Try again in %s.",
+		l.Owner, e.Limit.Amount, what, d.Round(time.Millisecond))
+	return e
+}
