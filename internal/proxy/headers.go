@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -55,10 +54,13 @@ func writeLimits(h http.Header, apiDialect string, lines []budget.Line, v budget
 }
 
 func openAILimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.LineState) {
-	unit := string(u)
-	h["X-Ratelimit-Limit-"+title(unit)] = []string{strconv.FormatInt(l.Amount, 10)}
-	h["X-Ratelimit-Remaining-"+title(unit)] = []string{strconv.FormatInt(max(s.Remaining, 0), 10)}
-	h["X-Ratelimit-Reset-"+title(unit)] = []string{roundUp(s.Reset, time.Millisecond).String()}
+	limit, remaining, reset := "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"
+	if u == budget.Requests {
+		limit, remaining, reset = "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"
+	}
+	h[limit] = []string{strconv.FormatInt(l.Amount, 10)}
+	h[remaining] = []string{strconv.FormatInt(max(s.Remaining, 0), 10)}
+	h[reset] = []string{roundUp(s.Reset, time.Millisecond).String()}
 }
 
 func anthropicLimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.LineState, at time.Time) {
@@ -83,28 +85,31 @@ func anthropicLimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.Line
 // draftLimits writes RateLimit-Policy and RateLimit: a list with one item for
 // each unit. The draft knows no unit of tokens; ours have a vendor's prefix.
 func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightest) {
-	var policy, state strings.Builder
+	var space [2][160]byte
+	policy, state := space[0][:0], space[1][:0]
 	for u, i := range t {
 		if i < 0 {
 			continue
 		}
 		l, s := lines[i].Limit, v.Lines[i]
-		if policy.Len() > 0 {
-			policy.WriteString(", ")
-			state.WriteString(", ")
+		if len(policy) > 0 {
+			policy, state = append(policy, ", "...), append(state, ", "...)
 		}
-		fmt.Fprintf(&policy, `"%s";q=%d`, l.Name, whole(units[u], l.Amount))
+		policy = strconv.AppendQuote(policy, l.Name)
+		policy = strconv.AppendInt(append(policy, ";q="...), whole(units[u], l.Amount), 10)
 		if w := window(l, v.At); w > 0 {
-			fmt.Fprintf(&policy, ";w=%d", int64(w/time.Second))
+			policy = strconv.AppendInt(append(policy, ";w="...), int64(w/time.Second), 10)
 		}
-		fmt.Fprintf(&policy, `;qu="%s"`, quotaUnit(units[u]))
-		fmt.Fprintf(&state, `"%s";r=%d;t=%d`, l.Name, whole(units[u], max(s.Remaining, 0)), int64(roundUp(resetOf(v, i), time.Second)/time.Second))
+		policy = strconv.AppendQuote(append(policy, ";qu="...), quotaUnit(units[u]))
+		state = strconv.AppendQuote(state, l.Name)
+		state = strconv.AppendInt(append(state, ";r="...), whole(units[u], max(s.Remaining, 0)), 10)
+		state = strconv.AppendInt(append(state, ";t="...), int64(roundUp(resetOf(v, i), time.Second)/time.Second), 10)
 	}
-	if policy.Len() == 0 {
+	if len(policy) == 0 {
 		return
 	}
-	h["Ratelimit-Policy"] = []string{policy.String()}
-	h["Ratelimit"] = []string{state.String()}
+	h["Ratelimit-Policy"] = []string{string(policy)}
+	h["Ratelimit"] = []string{string(state)}
 }
 
 // resetOf is the draft's effective window: the wait of the line that refuses,
@@ -122,8 +127,14 @@ func quotaUnit(u budget.Unit) string {
 		return "requests"
 	case budget.Concurrency:
 		return "concurrent-requests"
+	case budget.Tokens:
+		return "llmgw-tokens"
+	case budget.InputTokens:
+		return "llmgw-input-tokens"
+	case budget.OutputTokens:
+		return "llmgw-output-tokens"
 	default:
-		return "llmgw-" + strings.ReplaceAll(string(u), "_", "-")
+		return "llmgw-usd"
 	}
 }
 
@@ -149,9 +160,6 @@ func window(l *budget.Limit, at time.Time) time.Duration {
 }
 
 func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }
-
-// title is unit in the canonical form of a header.
-func title(unit string) string { return strings.ToUpper(unit[:1]) + unit[1:] }
 
 // copyAnswerHeader copies the provider's headers that concern the client: all
 // but hop-by-hop ones, cookies of the shared account, and the account's limits,

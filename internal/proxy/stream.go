@@ -105,8 +105,10 @@ var largeBuffers = sync.Pool{New: func() any { b := make([]byte, largeRead); ret
 // copy reads the answer to its end. It returns nil at a clean end of the
 // transfer, and what broke it otherwise.
 func (a *relayed) copy() error {
-	buf := make([]byte, smallRead)
-	if !a.isEvent {
+	var buf []byte
+	if a.isEvent {
+		buf = make([]byte, smallRead)
+	} else {
 		large := largeBuffers.Get().(*[]byte)
 		defer largeBuffers.Put(large)
 		buf = *large
