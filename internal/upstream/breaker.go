@@ -37,10 +37,3 @@ func (h *health) bad(now time.Time) {
 	}
 	h.until = now.Add(cool)
 }
-
-// avoid passes the target over for d, as its provider asked.
-func (h *health) avoid(now time.Time, d time.Duration) {
-	if until := now.Add(min(d, coolMost)); until.After(h.until) {
-		h.until = until
-	}
-}

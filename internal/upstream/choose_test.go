@@ -102,6 +102,10 @@ func TestATargetThatKeepsFailingIsPassedOverForAWhile(t *testing.T) {
 		if got := spread(t, c, 10, targets...); got["bad"] != 5 {
 			t.Errorf("once it is well, %v served", got)
 		}
+		s.answers["bad"] = []answer{{status: 500}, {status: 200}}
+		if got := spread(t, c, 10, targets...); got["bad"] != 5 {
+			t.Errorf("after one more failure, %v served", got)
+		}
 	})
 }
 

@@ -149,9 +149,6 @@ func (c *Client) limited(a attempt, after time.Duration, sent time.Time) (held, 
 		_, wait := k.outlook(a.turn.counted(), now)
 		spare = spare || wait == 0
 	}
-	if !spare {
-		c.health(a.target).avoid(now, after)
-	}
 	return held, spare
 }
 

@@ -11,7 +11,8 @@ import (
 // The zero spans is empty. It is not safe for concurrent use.
 type spans struct {
 	steps [steps]float64
-	last  int64 // the step written last
+	total float64 // of all steps
+	last  int64   // the step written last
 }
 
 // step is the resolution; what was sent in one counts as sent at its end.
@@ -26,21 +27,25 @@ func stepOf(now time.Time) int64 { return now.UnixNano() / int64(step) }
 func (s *spans) add(now time.Time, n float64) int64 {
 	at := max(stepOf(now), s.last)
 	if at-s.last >= steps {
-		s.steps = [steps]float64{}
+		s.steps, s.total = [steps]float64{}, 0
 		s.last = at
 	}
 	for s.last < at {
 		s.last++
+		s.total -= s.steps[s.last%steps]
 		s.steps[s.last%steps] = 0
 	}
 	s.steps[at%steps] += n
+	s.total += n
 	return at
 }
 
 // lower takes n back of what was noted at a step, if that is still remembered.
 func (s *spans) lower(at int64, n float64) {
 	if s.last-at < steps {
-		s.steps[at%steps] = max(0, s.steps[at%steps]-n)
+		n = min(n, s.steps[at%steps])
+		s.steps[at%steps] -= n
+		s.total -= n
 	}
 }
 
@@ -61,6 +66,9 @@ func (s *spans) wait(p *paced, n float64, now time.Time) time.Duration {
 
 // until is how long it takes until the last span holds no more than room.
 func (s *spans) until(span time.Duration, room float64, now time.Time) time.Duration {
+	if s.total <= room {
+		return 0
+	}
 	oldest := max(stepOf(now.Add(-span)), s.last-steps+1)
 	var sum float64
 	for at := s.last; at >= oldest; at-- {
