@@ -8,7 +8,15 @@
 // over longest matches (backtrack.go), found in a trie (trie.go) and checked
 // pair by pair (vocabulary.go); two kinds of hostile piece have their own way:
 // one byte repeated (repeat.go), and those that make the backtracking long
-// (merge.go). Large texts may be counted on several cores (parallel.go). Text that looks like a special token is text.
+// (merge.go). Large texts may be counted on several cores (parallel.go). Text
+// that looks like a special token is text.
+//
+// Measured on two shared cores of an EPYC, o200k_base, 400 KB, beside
+// tiktoken-go in the same run: English 1.1 ms (57), Go 2.6 ms (96), JSON 1.5 ms
+// (82), Chinese 3.0 ms (45); 1 KB of English 2.5 µs; the worst of all test
+// vectors stretched to 400 KB 78 ms. The tables of o200k_base are built in
+// 0.15 s and take 24 MB, those of cl100k_base 0.05 s and 13 MB; each goroutine
+// that counts at the same time adds half a megabyte, kept for the next.
 package bpe
 
 import (
