@@ -29,6 +29,7 @@
   const exact = new Intl.NumberFormat("en");
   const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   const brief = (n) => (Math.abs(n) < 10000 ? exact.format(Math.round(n)) : compact.format(n));
+  const percent = new Intl.NumberFormat("en", { style: "percent", maximumSignificantDigits: 2 });
   const money = new Intl.NumberFormat("en", { style: "currency", currency: "USD" });
   const amount = (unit, n) => (unit === "usd" ? money.format(n) : brief(n));
   const sum = (list) => list.reduce((a, b) => a + b, 0);
@@ -236,7 +237,7 @@
   // tile shows the last full minute, and how the current one goes.
   const tile = (id, perMinute) => {
     $(id).textContent = brief(perMinute.at(-2) || 0);
-    $(`${id}now`).textContent = `last full minute; ${brief(perMinute.at(-1) || 0)} so far in this`;
+    $(`${id}now`).textContent = `this minute so far: ${brief(perMinute.at(-1) || 0)}`;
   };
   const teamOptions = (data) => {
     const names = new Set([...data.budgets.map((g) => g.team), ...(data.series?.teams || []).map((t) => t.team)].filter(Boolean));
@@ -266,7 +267,7 @@
     tile("tpm", tokens);
     tile("rpm", column(series, "requests", team));
     const wanted = sum(reserved.slice(-10));
-    $("ratio").textContent = wanted ? `${Math.round((100 * sum(tokens.slice(-10))) / wanted)} %` : "–";
+    $("ratio").textContent = wanted ? percent.format(sum(tokens.slice(-10)) / wanted) : "–";
     const refused = sum(series.refusals.filter((r) => !team || !r.limit.startsWith("team/") || r.limit.startsWith(`team/${team}/`)).map((r) => sum(r.count.slice(-10))));
     $("refused").textContent = brief(refused);
     $("refused").className = refused ? "bad" : "";

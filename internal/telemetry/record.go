@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -106,7 +107,7 @@ func (m *Metrics) Rejection(scope, limit, code, team, mode string) {
 // EstimateRatio notes input used ÷ input estimated. What is no ratio (negative,
 // infinite, no number) is ignored.
 func (m *Metrics) EstimateRatio(model string, ratio float64) {
-	if !(ratio >= 0 && ratio <= float64(tokens.MaxCount)) {
+	if math.IsNaN(ratio) || ratio < 0 || ratio > float64(tokens.MaxCount) {
 		return
 	}
 	m.ratio.of(m.bounds.model.value(model)).Observe(ratio)
