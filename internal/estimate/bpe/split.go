@@ -25,6 +25,9 @@ func (p splitter) next(s []byte, i int) int {
 // nextO200K: a word with its case and one character before it, up to three
 // digits, symbols with what ends a line, or blanks.
 func nextO200K(s []byte, i int) int {
+	if end := plainWord(s, i); end > 0 {
+		return end
+	}
 	c, w := classAt(s, i)
 	switch {
 	case c&letters != 0:
@@ -54,6 +57,29 @@ func nextO200K(s []byte, i int) int {
 		return end
 	}
 	return spaces(s, i)
+}
+
+// plainWord returns the end of the commonest kind of word at s[i]: of ASCII, in
+// lower case but for its first letter, with a blank before it or without. 0:
+// it is another kind, or none.
+func plainWord(s []byte, i int) int {
+	if s[i] == ' ' {
+		i++
+	}
+	if i+1 >= len(s) {
+		return 0
+	}
+	if asciiClass[s[i]] == upper {
+		i++
+	}
+	if asciiClass[s[i]] != lower {
+		return 0
+	}
+	end := lowerRun(s, i)
+	if end < len(s) && s[end] == '\'' {
+		return contraction(s, end)
+	}
+	return end
 }
 
 // word returns the end of the longest word that starts at s[i]: upper letters,
