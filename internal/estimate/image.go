@@ -14,10 +14,10 @@ type size struct{ w, h int }
 // imageURL counts the value of image_url: an address, or an object with it.
 func (r *reader) imageURL(value, detail []byte) {
 	if jsonscan.KindAt(value, 0) == jsonscan.Object {
-		if d := member(value, "detail"); d != nil {
+		if d := find(value, "detail"); d != nil {
 			detail = d
 		}
-		value = member(value, "url")
+		value = find(value, "url")
 	}
 	if jsonscan.KindAt(value, 0) == jsonscan.String {
 		r.media([]byte(imageType), unescaped(value), detail)
@@ -30,8 +30,8 @@ func (r *reader) image(value []byte) {
 		r.imageURL(value, nil)
 		return
 	}
-	if source := member(value, "source"); source != nil {
-		r.media([]byte(imageType), unescaped(member(source, "bytes")), nil)
+	if source := find(value, "source"); source != nil {
+		r.media([]byte(imageType), unescaped(find(source, "bytes")), nil)
 		return
 	}
 	r.imageURL(value, nil)

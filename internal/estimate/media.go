@@ -58,15 +58,15 @@ func (r *reader) media(mediaType, data, detail []byte) {
 
 // blob counts Gemini's inline data.
 func (r *reader) blob(value []byte) {
-	mediaType := unescaped(member(value, "mimeType"))
+	mediaType := unescaped(find(value, "mimeType"))
 	if mediaType == nil {
-		mediaType = unescaped(member(value, "mime_type"))
+		mediaType = unescaped(find(value, "mime_type"))
 	}
-	r.media(mediaType, unescaped(member(value, "data")), nil)
+	r.media(mediaType, unescaped(find(value, "data")), nil)
 }
 
-// member returns the value of a member of an object, or nil.
-func member(object []byte, name string) []byte {
+// find returns the value of a member of an object, or nil.
+func find(object []byte, name string) []byte {
 	span, ok := jsonscan.Find(object, 0, name)
 	if !ok {
 		return nil
@@ -80,11 +80,11 @@ func (r *reader) audio(value []byte) {
 	if jsonscan.KindAt(value, 0) != jsonscan.Object {
 		return
 	}
-	data := unescaped(member(value, "data"))
+	data := unescaped(find(value, "data"))
 	if data == nil { // an earlier answer's, by its id
 		return
 	}
-	format := unescaped(member(value, "format"))
+	format := unescaped(find(value, "format"))
 	r.t.media += audioTokens(r.model.family, decodedSize(data), string(format))
 }
 
@@ -92,8 +92,8 @@ func (r *reader) audio(value []byte) {
 func (r *reader) video(value []byte) {
 	data := unescaped(value)
 	if jsonscan.KindAt(value, 0) == jsonscan.Object {
-		if data = unescaped(member(value, "url")); data == nil {
-			data = unescaped(member(member(value, "source"), "bytes"))
+		if data = unescaped(find(value, "url")); data == nil {
+			data = unescaped(find(find(value, "source"), "bytes"))
 		}
 	}
 	r.t.media += videoTokens(decodedSize(data))
@@ -105,16 +105,16 @@ func (r *reader) file(value []byte, depth int) {
 		r.media([]byte(documentType), unescaped(value), nil)
 		return
 	}
-	if source := member(value, "source"); source != nil {
+	if source := find(value, "source"); source != nil {
 		r.source(source, documentType, depth)
 		return
 	}
-	mediaType := unescaped(member(value, "mimeType"))
-	if data := member(value, "file_data"); data != nil {
+	mediaType := unescaped(find(value, "mimeType"))
+	if data := find(value, "file_data"); data != nil {
 		r.media([]byte(documentType), unescaped(data), nil)
 		return
 	}
-	if text := member(value, "data"); text != nil { // Cohere's documents are text
+	if text := find(value, "data"); text != nil { // Cohere's documents are text
 		r.opaque(text, depth)
 		return
 	}

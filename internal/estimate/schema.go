@@ -29,24 +29,24 @@ func (d *declarations) text(token []byte) { d.out = jsonscan.AppendText(d.out, t
 
 // function renders one function's object.
 func (d *declarations) function(raw []byte) {
-	if description := member(raw, "description"); len(description) > 2 && description[0] == '"' {
+	if description := find(raw, "description"); len(description) > 2 && description[0] == '"' {
 		d.add("// ")
 		d.text(description)
 		d.add("\n")
 	}
 	d.add("type ")
-	d.text(member(raw, "name"))
-	parameters := member(raw, "parameters")
+	d.text(find(raw, "name"))
+	parameters := find(raw, "parameters")
 	if parameters == nil {
-		parameters = member(raw, "input_schema")
+		parameters = find(raw, "input_schema")
 	}
-	properties := member(parameters, "properties")
+	properties := find(parameters, "properties")
 	if !isFilled(properties) {
 		d.add(" = () => any;\n\n")
 		return
 	}
 	d.add(" = (_: {\n")
-	d.properties(properties, member(parameters, "required"), 0, 0)
+	d.properties(properties, find(parameters, "required"), 0, 0)
 	d.add("\n}) => any;\n\n")
 }
 
@@ -60,7 +60,7 @@ func (d *declarations) properties(raw, required []byte, indent, depth int) {
 		}
 		first = false
 		schema := m.Bytes()
-		if description := member(schema, "description"); len(description) > 2 && indent < describedDepth {
+		if description := find(schema, "description"); len(description) > 2 && indent < describedDepth {
 			d.indent(indent)
 			d.add("// ")
 			d.text(description)
@@ -102,11 +102,11 @@ func (d *declarations) schema(raw []byte, indent, depth int) {
 		d.add("any")
 		return
 	}
-	if any := member(raw, "anyOf"); jsonscan.KindAt(any, 0) == jsonscan.Array {
+	if any := find(raw, "anyOf"); jsonscan.KindAt(any, 0) == jsonscan.Array {
 		d.union(any, func(e []byte) { d.schema(e, indent, depth+1) })
 		return
 	}
-	kind := member(raw, "type")
+	kind := find(raw, "type")
 	if jsonscan.KindAt(kind, 0) == jsonscan.Array { // "string" or null, and the like
 		d.union(kind, func(e []byte) { d.named(string(bytes.ToLower(unescaped(e))), raw, indent, depth) })
 		return
@@ -118,7 +118,7 @@ func (d *declarations) schema(raw []byte, indent, depth int) {
 func (d *declarations) named(kind string, raw []byte, indent, depth int) {
 	switch kind {
 	case "string", "number", "integer", "boolean":
-		if enum := member(raw, "enum"); isFilled(enum) && jsonscan.KindAt(enum, 0) == jsonscan.Array {
+		if enum := find(raw, "enum"); isFilled(enum) && jsonscan.KindAt(enum, 0) == jsonscan.Array {
 			d.union(enum, d.literal)
 			return
 		}
@@ -127,15 +127,15 @@ func (d *declarations) named(kind string, raw []byte, indent, depth int) {
 		}
 		d.add(kind)
 	case "object":
-		properties := member(raw, "properties")
+		properties := find(raw, "properties")
 		d.add("{\n")
 		if isFilled(properties) {
-			d.properties(properties, member(raw, "required"), indent+2, depth)
+			d.properties(properties, find(raw, "required"), indent+2, depth)
 		}
 		d.add("\n")
 		d.add("}")
 	case "array":
-		if items := member(raw, "items"); jsonscan.KindAt(items, 0) == jsonscan.Object {
+		if items := find(raw, "items"); jsonscan.KindAt(items, 0) == jsonscan.Object {
 			d.schema(items, indent, depth+1)
 		} else {
 			d.add("any")

@@ -6,7 +6,7 @@ import "llmgw/internal/jsonscan"
 func (r *reader) allTools(s *sections) {
 	r.remember(kindTools, s.tools, (*reader).toolList)
 	r.remember(kindFunctions, s.functions, (*reader).toolList)
-	if config := member(s.toolConfig, "tools"); config != nil { // Bedrock's
+	if config := find(s.toolConfig, "tools"); config != nil { // Bedrock's
 		r.withTools = r.withTools || isFilled(config)
 		r.remember(kindTools, config, (*reader).toolList)
 	}
@@ -47,9 +47,9 @@ func (r *reader) toolChoice(s *sections) {
 		case string(choice.value) == `"none"`:
 			r.t.fixed++
 		case jsonscan.KindAt(choice.value, 0) == jsonscan.Object:
-			name := member(choice.value, "name")
-			if function := member(choice.value, "function"); function != nil {
-				name = member(function, "name")
+			name := find(choice.value, "name")
+			if function := find(choice.value, "function"); function != nil {
+				name = find(function, "name")
 			}
 			if name != nil {
 				r.t.tools += r.count(name)
@@ -61,7 +61,7 @@ func (r *reader) toolChoice(s *sections) {
 
 // isForced tells whether Anthropic's tool_choice makes the model use a tool.
 func isForced(choice []byte) bool {
-	kind := string(member(choice, "type"))
+	kind := string(find(choice, "type"))
 	return kind == `"any"` || kind == `"tool"`
 }
 
@@ -87,10 +87,10 @@ func (r *reader) toolList(raw []byte) {
 	functions := false
 	for e := jsonscan.ElementsAt(raw, 0); e.Next(); {
 		function := e.Bytes()
-		if inner := member(function, "function"); inner != nil {
+		if inner := find(function, "function"); inner != nil {
 			function = inner
 		}
-		if name := member(function, "name"); name != nil && isFunction(e.Bytes()) {
+		if name := find(function, "name"); name != nil && isFunction(e.Bytes()) {
 			d.function(function)
 			functions = true
 		}
@@ -110,7 +110,7 @@ func (r *reader) toolList(raw []byte) {
 // isFunction tells whether a tool is a function, as legacy ones are without
 // saying so.
 func isFunction(tool []byte) bool {
-	kind := member(tool, "type")
+	kind := find(tool, "type")
 	return kind == nil || string(kind) == `"function"`
 }
 
@@ -131,7 +131,7 @@ func (r *reader) formats(s *sections) {
 		return
 	}
 	for _, name := range [...]string{"responseSchema", "responseJsonSchema", "response_schema", "_responseJsonSchema"} {
-		if schema := member(s.generation, name); jsonscan.KindAt(schema, 0) == jsonscan.Object {
+		if schema := find(s.generation, name); jsonscan.KindAt(schema, 0) == jsonscan.Object {
 			r.t.tools += r.json(schema)
 			r.t.fixed += schemaMargin
 		}
@@ -140,26 +140,26 @@ func (r *reader) formats(s *sections) {
 
 // format counts response_format and what other APIs have in its place.
 func (r *reader) format(raw []byte) {
-	if inner := member(raw, "format"); inner != nil {
+	if inner := find(raw, "format"); inner != nil {
 		raw = inner
 	}
-	switch string(member(raw, "type")) {
+	switch string(find(raw, "type")) {
 	case `"text"`:
 	case `"json_object"`:
 		r.t.fixed += jsonMargin
 	case `"json_schema"`:
-		if inner := member(raw, "json_schema"); inner != nil {
+		if inner := find(raw, "json_schema"); inner != nil {
 			raw = inner
 		}
 		for _, name := range [...]string{"name", "description"} {
-			r.t.tools += r.count(member(raw, name))
+			r.t.tools += r.count(find(raw, name))
 		}
-		if schema := member(raw, "schema"); schema != nil {
+		if schema := find(raw, "schema"); schema != nil {
 			r.t.tools += r.json(schema)
 		}
 		r.t.fixed += schemaMargin
 	case "":
-		if member(raw, "properties") == nil && member(raw, "anyOf") == nil && member(raw, "$ref") == nil {
+		if find(raw, "properties") == nil && find(raw, "anyOf") == nil && find(raw, "$ref") == nil {
 			return // settings of another kind
 		}
 		fallthrough
