@@ -44,7 +44,7 @@ func (p *Provider) send(w http.ResponseWriter, r *http.Request, a *answer, seen 
 		<-r.Context().Done()
 		return PeerGone
 	case s.Drop:
-		return reset(w)
+		return drop(w)
 	case s.Fail != 0 && (s.FailTimes == 0 || a.attempt <= s.FailTimes):
 		f := s.scripted()
 		f.model = a.model
@@ -219,16 +219,21 @@ func (o *outlet) close() {
 	}
 }
 
-// reset breaks the connection off, with a TCP reset where there is one.
+// reset breaks an answer off after what was written of it.
 func reset(w http.ResponseWriter) Outcome {
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
 	}
+	time.Sleep(arrival)
+	return drop(w)
+}
+
+// drop breaks the connection off, with a TCP reset where there is one.
+func drop(w http.ResponseWriter) Outcome {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler) // HTTP/2: ends the stream
 	}
-	time.Sleep(arrival)
 	under := conn
 	if t, ok := conn.(*tls.Conn); ok {
 		under = t.NetConn()
