@@ -178,7 +178,9 @@ func (c *Client) update(s *state, p *Provider) {
 		shared := keys[0].pacer
 		shared.set(newPaced(p, ""))
 		for _, k := range keys {
-			k.pacer = shared
+			if k.pacer != shared { // a new key, that nobody has yet
+				k.pacer = shared
+			}
 		}
 	}
 	s.keys = keys

@@ -32,7 +32,7 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 		o := r.try(i)
 		if ctx.Err() != nil {
 			r.drop(o)
-			return nil, ctx.Err()
+			return r.end()
 		}
 		if o.final() {
 			r.drop(r.best)

@@ -410,3 +410,21 @@ func BenchmarkDo(b *testing.B) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A transport may go on with a request's body after it has failed.
+func TestAFailedTryReadsNothingMore(t *testing.T) {
+	var bodies []io.ReadCloser
+	p := provider("a", func(p *Provider) { p.Retries = 0 })
+	c := New(Config{Providers: []*Provider{p}, Transport: func(*Provider) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			bodies = append(bodies, r.Body)
+			return nil, errors.New("reset")
+		})
+	}})
+	if _, err := c.Do(t.Context(), job("r", Target{Provider: p})); fault.From(err).Code != fault.UpstreamError {
+		t.Errorf("got %v", err)
+	}
+	if n, err := bodies[0].Read(make([]byte, 9)); n != 0 || !errors.Is(err, errEnded) {
+		t.Errorf("afterwards %d bytes were read, %v", n, err)
+	}
+}
