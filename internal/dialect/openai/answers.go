@@ -64,6 +64,15 @@ var message = watch.Places{
 	"function_call.arguments":         watch.ToolText,
 }
 
+// bare is an error without an object of its own, as Mistral and older servers
+// send it.
+var bare = watch.Places{
+	"object":  watch.Object,
+	"type":    watch.ErrorType,
+	"code":    watch.ErrorCode,
+	"message": watch.ErrorMessage,
+}
+
 // groq puts usage and errors of its own beside OpenAI's.
 var groq = watch.Places{"x_groq.error": watch.Failed}
 
@@ -77,7 +86,7 @@ var timings = watch.Places{
 }
 
 // said is all of an answer with choices but what the choices say.
-var said = []watch.Places{head, failure, choice.Under("choices.*"), usage.Under("usage")}
+var said = []watch.Places{head, failure, bare, choice.Under("choices.*"), usage.Under("usage")}
 
 // text is what a choice of /completions says.
 var text = watch.Places{"choices.*.text": watch.Text}
@@ -140,7 +149,7 @@ var responses = &watch.API{
 		"item.call_id": watch.Begun,
 	}),
 	Pending: map[string]bool{"queued": true, "in_progress": true},
-	Ends:    map[string]string{"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"},
+	Ends:    map[string]string{"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed", "response.cancelled": "cancelled"},
 	Says: map[string]bool{
 		"response.output_text.delta":                true,
 		"response.refusal.delta":                    true,

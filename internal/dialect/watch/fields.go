@@ -26,7 +26,7 @@ const (
 	Text       // of the answer
 	TypedText  // of the answer, if the event's kind says so
 	Thought    // text of the reasoning
-	ThoughtToo // the same reasoning under another name: counted if Thought is not there
+	ThoughtToo // the same reasoning under another name: what comes first counts
 	ToolText   // names and arguments of tool calls
 
 	Usage         // the object that reports usage
@@ -45,6 +45,7 @@ const (
 	Pass     // the object of one pass of several, which Usage may leave out
 	PassType // what kind of pass it was
 
+	Object       // the document's kind, which may be "error"
 	Failed       // the error, an object or its message; not null or false
 	ErrorType    // its type
 	ErrorCode    // its code, a string or a status

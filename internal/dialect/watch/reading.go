@@ -1,9 +1,7 @@
 package watch
 
 import (
-	"encoding/base64"
 	"math/bits"
-	"strconv"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/jsonscan"
@@ -31,9 +29,9 @@ type reading struct {
 	id, model, finish string
 	failure           *dialect.Failure
 	content           bool
-	ended             bool // by an event or mark that ends a stream
-	hides             bool // this event reports usage, be it null
-	thought           bool // reasoning came under its first name
+	ended             bool  // by an event or mark that ends a stream
+	hides             bool  // this event reports usage, be it null
+	thoughts          Field // the name under which reasoning came first
 
 	// Of the current event.
 	kind   []byte
@@ -99,26 +97,6 @@ func (r *reading) end() {
 	if r.failed {
 		r.fail(r.fault)
 	}
-}
-
-// fail keeps the first failure, and what later ones add to it.
-func (r *reading) fail(f dialect.Failure) {
-	if r.failure == nil {
-		r.failure = &dialect.Failure{}
-	}
-	r.failure.Type = either(r.failure.Type, f.Type)
-	r.failure.Code = either(r.failure.Code, f.Code)
-	r.failure.Message = either(r.failure.Message, f.Message)
-	if r.failure.Status == 0 {
-		r.failure.Status = f.Status
-	}
-}
-
-func either(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // finished tells whether every choice that began has ended.
@@ -263,28 +241,6 @@ func (r *reading) finishes(value []byte) {
 	r.over.add(0)
 }
 
-func (r *reading) errorPart(id int, kind jsonscan.Kind, value []byte) {
-	switch id {
-	case Failed:
-		r.failed = r.failed || kind == jsonscan.String || string(value) == "true"
-		if kind == jsonscan.String {
-			r.fault.Message = string(value)
-		}
-	case ErrorType:
-		if kind != jsonscan.String || string(value) == "error" {
-			return // Azure's status, or Anthropic's name for the whole document
-		}
-		r.fault.Type = either(r.fault.Type, string(value))
-	case ErrorCode:
-		r.fault.Code = string(value)
-		if n, err := strconv.Atoi(r.fault.Code); err == nil && n >= 400 && n < 600 {
-			r.fault.Status = n
-		}
-	case ErrorMessage:
-		r.fault.Message = either(r.fault.Message, string(value))
-	}
-}
-
 // Part implements jsonscan.Visitor.
 func (r *reading) Part(id int, piece []byte) {
 	if id == Embedded {
@@ -299,51 +255,14 @@ func (r *reading) Part(id int, piece []byte) {
 		if !r.api.Says[string(r.kind)] {
 			return
 		}
-	case Thought:
-		r.thought = true
-	case ThoughtToo:
-		if r.thought {
+	case Thought, ThoughtToo:
+		if r.thoughts == 0 {
+			r.thoughts = id
+		}
+		if r.thoughts != id {
 			return
 		}
 	}
 	r.content = true
 	r.text.add(id, piece)
-}
-
-// embedded reads base64 text that holds another document.
-type embedded struct {
-	push   jsonscan.Push
-	inside bool
-	broken bool
-	four   [4]byte // characters that do not make bytes yet
-	n      int
-}
-
-// embed takes the next piece of an Embedded text; nil ends it.
-func (r *reading) embed(piece []byte) {
-	if r.inner == nil {
-		r.inner = &embedded{}
-	}
-	e := r.inner
-	if !e.inside {
-		e.push.Start(r.api.Inner.Event, r)
-		e.inside, e.broken, e.n = true, false, 0
-	}
-	if piece == nil {
-		e.push.End()
-		e.inside = false
-		return
-	}
-	for _, c := range piece {
-		e.four[e.n] = c
-		if e.n++; e.n < len(e.four) || e.broken {
-			e.n %= len(e.four)
-			continue
-		}
-		e.n = 0
-		var raw [3]byte
-		n, err := base64.StdEncoding.Decode(raw[:], e.four[:])
-		e.broken = err != nil
-		e.push.Write(raw[:n])
-	}
 }

@@ -3,10 +3,12 @@
 // answers by such a table; it makes and changes no request, and knows no API by
 // name.
 //
-// fields.go has the vocabulary of the tables and counts.go the arithmetic of
-// usage; reading.go takes the meaning of one event after another; text.go
-// counts text; meter.go frames an answer and reports; hide.go takes usage out of
-// a stream; decode.go reads compressed answers.
+// This file has the API, which is a set of tables; fields.go has their
+// vocabulary. reading.go takes the meaning of one event after another, with
+// counts.go for usage, text.go for text that is counted, failure.go for errors
+// and embedded.go for documents within documents. meter.go frames an answer and
+// reports; hide.go takes usage out of a stream; decode.go reads compressed
+// answers.
 //
 // An answer is never held: its JSON is read as it comes, whatever its size.
 // Only where usage is hidden is the current event kept back, up to maxHeld.
@@ -63,8 +65,8 @@ func (api *API) format(c *dialect.Call, a dialect.Answer) stream.Format {
 		return stream.Frames
 	case api.Array && c.Stream:
 		return stream.Array
-	case kind == "" && c.Stream:
-		return stream.SSE
+	case c.Stream && (kind == "" || kind == "text/plain"):
+		return stream.SSE // a server that does not say what it sends
 	}
 	return stream.Document
 }

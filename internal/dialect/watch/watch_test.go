@@ -168,6 +168,7 @@ func TestReasoningUnderTwoNamesCountsOnce(t *testing.T) {
 		{[]string{`{"choices":[{"thought":"abc","thought2":"abc"}]}`}, 3},
 		{[]string{`{"choices":[{"thought":"abc"}]}`}, 3},
 		{[]string{`{"choices":[{"thought2":"abc"}]}`}, 3},
+		{[]string{`{"choices":[{"thought2":"abc","thought":"abc"}]}`}, 3},
 		{[]string{`{"choices":[{"thought":"ab","thought2":"ab"}]}`, `{"choices":[{"thought":"c","thought2":"c"}]}`}, 3},
 	} {
 		if _, r := run(meter(sample, false), events(s.events...)); r.Counted != s.want {

@@ -1,0 +1,371 @@
+package openai
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/dialecttest"
+	"llmgw/internal/tokens"
+)
+
+// watching returns a meter for an answer to a streamed call.
+func watching(o dialect.Operation, hide bool, flavor, contentType string) dialect.Meter {
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: o}}, Stream: true, Choices: 1}
+	a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {contentType}}}
+	return New().Meter(c, a, dialect.MeterOptions{HideUsage: hide, Count: dialecttest.Bytes, Flavor: flavor})
+}
+
+func chatting(hide bool) dialect.Meter {
+	return watching(dialect.Chat, hide, "openai", "text/event-stream; charset=utf-8")
+}
+
+func sse(documents ...string) string {
+	return "data: " + strings.Join(documents, "\n\ndata: ") + "\n\n"
+}
+
+func relayed(m dialect.Meter, answer string) (string, dialect.Report) {
+	out := append([]byte(nil), m.Feed([]byte(answer))...)
+	out = append(out, m.End()...)
+	return string(out), m.Report()
+}
+
+const (
+	word  = `{"id":"c","model":"gpt","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}`
+	last  = `{"id":"c","model":"gpt","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	spent = `{"id":"c","model":"gpt","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}}`
+)
+
+func TestC1StreamedUsageIsCounted(t *testing.T) {
+	_, r := relayed(chatting(false), sse(slices.Concat(slices.Repeat([]string{word}, 20), []string{last, spent, "[DONE]"})...))
+	if r.Usage != (tokens.Usage{Input: 10, Output: 20}) || !r.Complete || r.Finish != "stop" || r.Model != "gpt" || r.ID != "c" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestC2AClientThatDidNotAskSeesNoUsage(t *testing.T) {
+	withNull := strings.TrimSuffix(word, "}") + `,"usage":null}`
+	out, r := relayed(chatting(true), sse(withNull, withNull, last, spent, "[DONE]"))
+	if want := sse(word, word, last, "[DONE]"); out != want {
+		t.Errorf("got  %s\nwant %s", out, want)
+	}
+	if r.Usage.Total() != 30 {
+		t.Errorf("got %+v", r.Usage)
+	}
+}
+
+func TestC4AChunkWithoutChoicesIsNoTrouble(t *testing.T) {
+	for _, chunk := range []string{
+		`{"choices":[]}`, `{"choices":null}`, `{}`, `{"choices":{}}`, `{"choices":[null]}`, `{"choices":[[]]}`, `{"choices":[{"delta":null}]}`, `[]`, `null`, `7`, `"x"`,
+		`{"choices":[{"delta":{"content":null,"tool_calls":null}}]}`, `{"choices":[{"delta":{"tool_calls":[{"function":null}]}}]}`,
+	} {
+		for _, hide := range []bool{false, true} {
+			out, r := relayed(chatting(hide), sse(word, chunk, last))
+			if out != sse(word, chunk, last) || !r.Complete || r.Counted != 5 || r.Failure != nil {
+				t.Errorf("%s: got %q, %+v", chunk, out, r)
+			}
+		}
+	}
+}
+
+func TestC6ExplicitZeroUsageIsUsage(t *testing.T) {
+	const zero = `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
+	if _, r := relayed(chatting(false), sse(last, zero, "[DONE]")); !r.InputKnown || !r.OutputKnown || r.Usage != (tokens.Usage{}) {
+		t.Errorf("without output: got %+v", r)
+	}
+	if _, r := relayed(chatting(false), sse(word, last, zero, "[DONE]")); r.InputKnown || r.OutputKnown || r.Counted != 5 {
+		t.Errorf("with output: got %+v", r)
+	}
+}
+
+func TestC8TextReasoningAndToolArgumentsAreCounted(t *testing.T) {
+	for _, s := range []struct {
+		flavor, delta string
+		want          tokens.Count
+	}{
+		{"openai", `{"content":"12345"}`, 5},
+		{"openai", `{"refusal":"12345"}`, 5},
+		{"openai", `{"audio":{"data":"base64","transcript":"123"}}`, 3},
+		{"openai", `{"function_call":{"name":"f","arguments":"{}"}}`, 3},
+		{"openai", `{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`, 8},
+		{"openai", `{"tool_calls":[{"index":0,"custom":{"name":"f","input":"123"}}]}`, 4},
+		{"deepseek", `{"reasoning_content":"123","content":null}`, 3},
+		{"openrouter", `{"reasoning":"123","reasoning_details":[{"type":"reasoning.text","text":"123"}]}`, 3},
+		{"vllm", `{"reasoning":"123","reasoning_content":"123"}`, 3},
+		{"mistral", `{"content":[{"type":"thinking","thinking":[{"type":"text","text":"12"}]},{"type":"text","text":"345"}]}`, 5},
+		{"together", `{"content":"123"}`, 3},
+	} {
+		chunk := fmt.Sprintf(`{"choices":[{"index":0,"text":"%s","delta":%s}],"obfuscation":"xyz"}`, "123", s.delta)
+		_, r := relayed(watching(dialect.Chat, false, s.flavor, "text/event-stream"), sse(chunk))
+		if r.Counted != s.want || !r.Content {
+			t.Errorf("%s %s: got %d, want %d", s.flavor, s.delta, r.Counted, s.want)
+		}
+	}
+}
+
+func TestC11AnEventOfTwoMegabytesIsRelayedAndCounted(t *testing.T) {
+	huge := `{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"` + strings.Repeat("x", 2<<20) + `"}}]}}]}`
+	for _, hide := range []bool{false, true} {
+		m := chatting(hide)
+		answer := []byte(sse(word, huge, last, spent, "[DONE]"))
+		var out []byte
+		for piece := range slices.Chunk(answer, 16<<10) {
+			out = append(out, m.Feed(piece)...)
+		}
+		out = append(out, m.End()...)
+		want := string(answer)
+		if hide {
+			want = sse(word, huge, last, "[DONE]")
+		}
+		if r := m.Report(); string(out) != want || r.Usage.Output != 20 || !r.Complete || r.Counted != 2<<20+5 {
+			t.Errorf("hide %v: %d bytes came, want %d; %+v", hide, len(out), len(want), r)
+		}
+	}
+}
+
+func TestC16UsageIsInWhicheverEventIsTheLast(t *testing.T) {
+	const usage = `"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":1},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":12}`
+	for _, s := range []struct {
+		event, status, failure string
+		complete               bool
+	}{
+		{"response.completed", "completed", "null", true},
+		{"response.incomplete", "incomplete", "null", true},
+		{"response.cancelled", "cancelled", "null", true},
+		{"response.failed", "failed", `{"code":"server_error","message":"no"}`, false},
+	} {
+		answer := "event: response.created\n" + sse(`{"type":"response.created","response":{"id":"r","model":"m","status":"in_progress","error":null,"usage":null}}`) +
+			"event: response.output_text.delta\n" + sse(`{"type":"response.output_text.delta","delta":"abc"}`) +
+			"event: response.audio.delta\n" + sse(`{"type":"response.audio.delta","delta":"YmFzZTY0"}`) +
+			"event: response.output_text.done\n" + sse(`{"type":"response.output_text.done","text":"abc"}`) +
+			"event: " + s.event + "\n" + sse(fmt.Sprintf(`{"type":%q,"response":{"id":"r","status":%q,"error":%s,"output":[{"content":[{"text":"abc"}]}],%s}}`, s.event, s.status, s.failure, usage))
+		_, r := relayed(watching(dialect.Responses, true, "openai", "text/event-stream"), answer)
+		if r.Usage != (tokens.Usage{Input: 5, CachedInput: 2, CacheWrite: 1, Output: 7, Reasoning: 3}) || r.Complete != s.complete || r.Finish != s.status || r.Counted != 3 || (r.Failure == nil) != s.complete {
+			t.Errorf("%s: got %+v", s.event, r)
+		}
+	}
+}
+
+func TestC19AStreamThatBreaksOffIsNotComplete(t *testing.T) {
+	whole := sse(word, word, word, last, spent, "[DONE]")
+	end := strings.Index(whole, `"finish_reason":"stop"`) + len(`"finish_reason":"stop"`)
+	for cut := range len(whole) {
+		m := chatting(false)
+		m.Feed([]byte(whole[:cut]))
+		if r := m.Report(); r.Complete && cut < end {
+			t.Fatalf("cut at %d, after %q: complete", cut, whole[max(0, cut-20):cut])
+		}
+		m.End()
+		if r := m.Report(); r.Complete && cut < end || r.Counted%5 != 0 {
+			t.Fatalf("cut at %d, in the end: %+v", cut, r)
+		}
+	}
+}
+
+func TestD7TheTextOfAnErrorIsNoOutput(t *testing.T) {
+	for _, s := range []struct{ contentType, answer string }{
+		{"application/json", `{"error":{"message":"a long message","type":"server_error","code":null}}`},
+		{"text/event-stream", sse(`{"error":{"message":"a long message","type":"server_error"}}`)},
+		{"text/event-stream", sse(`{"object":"error","message":"a long message","type":"server_error","code":400}`)},
+	} {
+		_, r := relayed(watching(dialect.Chat, true, "", s.contentType), s.answer)
+		if r.Failure == nil || r.Failure.Message != "a long message" || r.Failure.Type != "server_error" || r.Counted != 0 || r.Content || r.Complete {
+			t.Errorf("%s: got %+v", s.answer, r)
+		}
+	}
+}
+
+func TestUsageOfEachFlavorIsReadInItsPlace(t *testing.T) {
+	for _, s := range []struct {
+		flavor, chunk string
+		want          tokens.Usage
+	}{
+		{"groq", `{"choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":4,"completion_tokens":5,"total_tokens":9}}}`, tokens.Usage{Input: 4, Output: 5}},
+		{"openai", `{"choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":4,"completion_tokens":5}}}`, tokens.Usage{}},
+		{"llamacpp", `{"choices":[],"timings":{"cache_n":6,"prompt_n":4,"predicted_n":5}}`, tokens.Usage{Input: 10, CachedInput: 6, Output: 5}},
+		{"openai", `{"choices":[],"timings":{"cache_n":6,"prompt_n":4,"predicted_n":5}}`, tokens.Usage{}},
+		{"llamacpp", `{"timings":{"cache_n":6,"prompt_n":4,"predicted_n":5},"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, tokens.Usage{Input: 10, CachedInput: 6, Output: 5}},
+		{"xai", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":8},"completion_tokens_details":{"reasoning_tokens":4}}}`, tokens.Usage{Input: 14, CachedInput: 8, Output: 6, Reasoning: 4}},
+		{"mistral", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"prompt_token_details":{"cached_tokens":3}}}`, tokens.Usage{Input: 6, CachedInput: 3, Output: 2}},
+		{"deepseek", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":1}}`, tokens.Usage{Input: 6, CachedInput: 5, Output: 2}},
+		{"perplexity", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"reasoning_tokens":1,"cost":{"total_cost":1}}}`, tokens.Usage{Input: 6, Output: 2, Reasoning: 1}},
+	} {
+		if _, r := relayed(watching(dialect.Chat, true, s.flavor, "text/event-stream"), sse(s.chunk)); r.Usage != s.want {
+			t.Errorf("%s %s: got %+v, want %+v", s.flavor, s.chunk, r.Usage, s.want)
+		}
+	}
+}
+
+func TestMediaAnswersMayBeNoJSON(t *testing.T) {
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Speech}}}
+	for contentType, complete := range map[string]bool{"audio/mpeg": true, "text/plain": true, "application/json": false} {
+		a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {contentType}}}
+		m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
+		out, r := relayed(m, "ID3\x04\x00{\"usage\"")
+		if out != "ID3\x04\x00{\"usage\"" || r.Complete != complete || r.InputKnown {
+			t.Errorf("%s: got %+v", contentType, r)
+		}
+	}
+}
+
+// plainReading reads a stream the slow way: whole, event by event, decoded into
+// maps. It is the oracle of the generated streams below.
+func plainReading(events []string) (u tokens.Usage, input, output bool, text int) {
+	number := func(v any) (tokens.Count, bool) {
+		f, ok := v.(float64)
+		return tokens.Count(f), ok
+	}
+	for _, event := range events {
+		var chunk map[string]any
+		if json.Unmarshal([]byte(event), &chunk) != nil {
+			continue
+		}
+		choices, _ := chunk["choices"].([]any)
+		for _, c := range choices {
+			choice, _ := c.(map[string]any)
+			delta, _ := choice["delta"].(map[string]any)
+			content, _ := delta["content"].(string)
+			text += len(content)
+		}
+		usage, _ := chunk["usage"].(map[string]any)
+		in, hasIn := number(usage["prompt_tokens"])
+		out, hasOut := number(usage["completion_tokens"])
+		if in == 0 && out == 0 {
+			continue
+		}
+		if hasIn {
+			u.Input, input = in, true
+		}
+		if hasOut {
+			u.Output, output = out, true
+		}
+	}
+	return u, input, output, text
+}
+
+// generated makes a stream that a provider might send, with traps.
+func generated(r *rand.Rand) []string {
+	texts := []string{"", "a", "Hällo 世界 😀", `{\"usage\":{\"prompt_tokens\":9}}`, `data: [DONE]\n\n`, `\"}],\"usage\":{}`, `\\`, `\u0041\ud83d\ude00`}
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	var all []string
+	for range 1 + r.IntN(12) {
+		members := []string{`"id":"c"`, `"x":` + pick(`null`, `[1,{"usage":{"prompt_tokens":7}}]`, `{"choices":[],"usage":{"prompt_tokens":8}}`)}
+		if r.IntN(4) > 0 {
+			members = append(members, fmt.Sprintf(`"choices":[{"delta":{"content":"%s"},"index":0,"logprobs":null}]`, pick(texts...)))
+		} else {
+			members = append(members, `"choices":[]`)
+		}
+		if r.IntN(2) == 0 {
+			members = append(members, `"usage":`+pick(
+				`null`, `{}`, `{"prompt_tokens":0,"completion_tokens":0}`, fmt.Sprintf(`{"prompt_tokens":%d}`, 1+r.IntN(9)),
+				fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":1}`, 1+r.IntN(9), r.IntN(9)), fmt.Sprintf(`{ "completion_tokens" : %d }`, 1+r.IntN(9))))
+		}
+		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		all = append(all, "{"+strings.Join(members, pick(",", " , "))+"}")
+	}
+	return all
+}
+
+func TestGeneratedStreamsAreReadAsAPlainReaderReadsThem(t *testing.T) {
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		events := generated(r)
+		u, input, output, text := plainReading(events)
+		ends := []string{"\n", "\r\n", "\r"}[r.IntN(3)]
+		var answer strings.Builder
+		for _, e := range events {
+			if r.IntN(4) == 0 {
+				answer.WriteString(": comment" + ends + strings.Repeat(ends, r.IntN(2)))
+			}
+			answer.WriteString("data:" + strings.Repeat(" ", r.IntN(2)) + e + ends + ends)
+		}
+		for _, hide := range []bool{false, true} {
+			m := chatting(hide)
+			var out []byte
+			for rest := []byte(answer.String()); len(rest) > 0; {
+				n := 1 + r.IntN(min(len(rest), 60))
+				out = append(out, m.Feed(rest[:n])...)
+				rest = rest[n:]
+			}
+			out = append(out, m.End()...)
+			got := m.Report()
+			if got.Usage != u || got.InputKnown != input || got.OutputKnown != output || got.Counted != tokens.Count(text) {
+				t.Fatalf("seed %d: got %+v, want %+v (%v, %v) and %d bytes of text\n%s", seed, got, u, input, output, text, answer.String())
+			}
+			if hide {
+				checkHidden(t, seed, events, out)
+				continue
+			}
+			if string(out) != answer.String() {
+				t.Fatalf("seed %d: the stream was changed", seed)
+			}
+		}
+	}
+}
+
+// checkHidden compares what is left of a stream with what a plain reader would
+// leave.
+func checkHidden(t *testing.T, seed uint64, events []string, out []byte) {
+	t.Helper()
+	var want []string
+	for _, event := range events {
+		var chunk map[string]any
+		if err := json.Unmarshal([]byte(event), &chunk); err != nil {
+			t.Fatal(err)
+		}
+		choices, _ := chunk["choices"].([]any)
+		if chunk["usage"] != nil && len(choices) == 0 {
+			continue
+		}
+		delete(chunk, "usage")
+		text, _ := json.Marshal(chunk)
+		want = append(want, string(text))
+	}
+	var got []string
+	for line := range strings.SplitSeq(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(out)), "\n") {
+		data, ok := strings.CutPrefix(line, "data:")
+		if !ok {
+			continue
+		}
+		var chunk map[string]any
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil {
+			t.Fatalf("seed %d: %q is no JSON any more: %v", seed, data, err)
+		}
+		text, _ := json.Marshal(chunk)
+		got = append(got, string(text))
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("seed %d:\ngot  %q\nwant %q", seed, got, want)
+	}
+}
+
+func TestACompressedStreamIsMeteredAsItComes(t *testing.T) {
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Chat}}, Stream: true, WantsUsage: true}
+	a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"text/event-stream"}, "Content-Encoding": {"gzip"}}}
+	m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
+	var sent bytes.Buffer
+	z := gzip.NewWriter(&sent)
+	for i := range 3 {
+		if _, err := z.Write([]byte(sse(word))); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		raw := bytes.Clone(sent.Bytes())
+		sent.Reset()
+		if out := m.Feed(raw); !bytes.Equal(out, raw) {
+			t.Error("the stream was changed")
+		}
+		if r := m.Report(); r.Events != i+1 || r.Counted != tokens.Count(5*(i+1)) {
+			t.Errorf("after %d events: got %+v", i+1, r)
+		}
+	}
+	m.End()
+}

@@ -1,0 +1,230 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// Skip validates the value that starts at offset at and returns the offset
+// behind it.
+func Skip(data []byte, at int) (int, error) {
+	if at < 0 || at >= len(data) {
+		return at, &Error{max(at, 0), "a value is missing"}
+	}
+	if c := data[at]; c == '{' || c == '[' {
+		return skipNested(data, at)
+	}
+	return skipScalar(data, at)
+}
+
+// skipNested is an automaton with one bit for each open level: whether it is an
+// object. It never recurses, so that depth costs nothing.
+func skipNested(data []byte, at int) (int, error) {
+	var objects [MaxDepth / 64]uint64
+	depth, i := 0, at
+	for {
+		// A value starts at i.
+		if i >= len(data) {
+			return i, &Error{i, "the document ends too early"}
+		}
+		opened := false
+		switch c := data[i]; c {
+		case '{', '[':
+			if depth == MaxDepth {
+				return i, &Error{i, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
+			}
+			word, bit := depth/64, uint64(1)<<(depth%64)
+			objects[word] &^= bit
+			if c == '{' {
+				objects[word] |= bit
+			}
+			depth++
+			i = space(data, i+1)
+			opened = true
+		default:
+			end, err := skipScalar(data, i)
+			if err != nil {
+				return end, err
+			}
+			i = end
+		}
+		// Behind a value, or just inside a level.
+		for {
+			if !opened {
+				i = space(data, i)
+			}
+			if i >= len(data) {
+				return i, &Error{i, "the document ends too early"}
+			}
+			object := objects[(depth-1)/64]>>((depth-1)%64)&1 == 1
+			c := data[i]
+			if object && c == '}' || !object && c == ']' {
+				i++
+				depth--
+				opened = false
+				if depth == 0 {
+					return i, nil
+				}
+				continue
+			}
+			if !opened {
+				if c != ',' {
+					return i, &Error{i, "a comma or the end of the level is missing"}
+				}
+				i = space(data, i+1)
+			}
+			if object {
+				colon, err := skipKey(data, i)
+				if err != nil {
+					return colon, err
+				}
+				i = colon
+			}
+			break
+		}
+	}
+}
+
+// skipKey passes a key, its colon and the space behind it.
+func skipKey(data []byte, at int) (int, error) {
+	if at >= len(data) || data[at] != '"' {
+		return at, &Error{at, "a key is missing"}
+	}
+	end, err := skipString(data, at)
+	if err != nil {
+		return end, err
+	}
+	end = space(data, end)
+	if end >= len(data) || data[end] != ':' {
+		return end, &Error{end, "a colon is missing"}
+	}
+	return space(data, end+1), nil
+}
+
+func skipScalar(data []byte, at int) (int, error) {
+	switch data[at] {
+	case '"':
+		return skipString(data, at)
+	case 't':
+		return skipWord(data, at, "true")
+	case 'f':
+		return skipWord(data, at, "false")
+	case 'n':
+		return skipWord(data, at, "null")
+	}
+	return skipNumber(data, at)
+}
+
+func skipWord(data []byte, at int, word string) (int, error) {
+	if len(data)-at < len(word) || string(data[at:at+len(word)]) != word {
+		return at, &Error{at, "not a JSON value"}
+	}
+	return at + len(word), nil
+}
+
+func skipString(data []byte, at int) (int, error) {
+	i := at + 1
+	for {
+		i = plain(data, i)
+		if i >= len(data) {
+			return i, &Error{i, "a string does not end"}
+		}
+		switch c := data[i]; {
+		case c == '"':
+			return i + 1, nil
+		case c != '\\':
+			return i, &Error{i, "a control character stands in a string"}
+		}
+		if i+1 >= len(data) {
+			return i + 1, &Error{i + 1, "a string does not end"}
+		}
+		switch data[i+1] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			i += 2
+		case 'u':
+			if hex4(data, i+2) < 0 {
+				return i, &Error{i, "an escape is broken"}
+			}
+			i += 6
+		default:
+			return i, &Error{i, "an escape is unknown"}
+		}
+	}
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plain returns the offset of the first byte from i on that ends the plain
+// part of a string: a quote, a backslash or a control character. It looks at
+// eight bytes at a time.
+func plain(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		w := binary.LittleEndian.Uint64(data[i:])
+		quote, slash := w^(ones*'"'), w^(ones*'\\')
+		found := (w - ones*0x20) &^ w
+		found |= (quote - ones) &^ quote
+		found |= (slash - ones) &^ slash
+		if found &= highs; found != 0 {
+			// A borrow can only mark bytes above a true one: the lowest is true.
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(data); i++ {
+		if c := data[i]; c == '"' || c == '\\' || c < 0x20 {
+			break
+		}
+	}
+	return i
+}
+
+func skipNumber(data []byte, at int) (int, error) {
+	i := at
+	if i < len(data) && data[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(data) && data[i] == '0':
+		i++
+	case i < len(data) && '1' <= data[i] && data[i] <= '9':
+		i = digits(data, i)
+	default:
+		return i, &Error{i, "not a JSON value"}
+	}
+	if i < len(data) && data[i] == '.' {
+		end := digits(data, i+1)
+		if end == i+1 {
+			return end, &Error{end, "a number has no digit behind its point"}
+		}
+		i = end
+	}
+	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		end := digits(data, i)
+		if end == i {
+			return end, &Error{end, "a number has no digit in its exponent"}
+		}
+		i = end
+	}
+	return i, nil
+}
+
+func digits(data []byte, i int) int {
+	for i < len(data) && '0' <= data[i] && data[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func space(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
+		i++
+	}
+	return i
+}
