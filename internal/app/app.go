@@ -29,6 +29,11 @@ import (
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/anthropic"
+	"llmgw/internal/dialect/azure"
+	"llmgw/internal/dialect/bedrock"
+	"llmgw/internal/dialect/cohere"
+	"llmgw/internal/dialect/gemini"
+	"llmgw/internal/dialect/ollama"
 	"llmgw/internal/dialect/openai"
 	"llmgw/internal/estimate"
 	"llmgw/internal/ledger"
@@ -176,7 +181,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 
 // dialects are the APIs that the gateway speaks.
 func dialects() []dialect.Dialect {
-	return []dialect.Dialect{openai.New(), anthropic.New()}
+	return []dialect.Dialect{openai.New(), azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()}
 }
 
 // Run serves until ctx ends, then stops in order. It returns an error if a
