@@ -200,6 +200,20 @@ func (s *ledger) OpenIDs(_ context.Context, e budget.Epoch) (map[string]time.Dur
 
 func (s *ledger) Close() error { return nil }
 
+// forget drops the tombstones, as a store does after a minute.
+func (s *ledger) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.ended)
+}
+
+// fence makes e an epoch that may reserve no more.
+func (s *ledger) fence(e budget.Epoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fenced[e] = true
+}
+
 // charged is what the counter of l has lost.
 func (s *ledger) charged(l budget.Line) int64 {
 	s.mu.Lock()
@@ -279,6 +293,9 @@ func (f *faulty) do(ctx context.Context, op string, apply func(context.Context) 
 	}
 	f.calls[op]++
 	f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
 	switch what {
 	case lost:
 		<-ctx.Done()

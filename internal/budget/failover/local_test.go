@@ -1,8 +1,11 @@
 package failover
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -222,4 +225,208 @@ func TestMuchTrafficWhileTheStoreComesAndGoesIsAccounted(t *testing.T) {
 		w.wantCharged(0, 0)
 		w.end()
 	})
+}
+
+func TestAForcedReservationIsGrantedAndChargedWithoutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		for i := range 6 { // of four slots
+			v := w.Reserve(context.Background(), budget.Request{
+				ID: fmt.Sprint(i), Force: true, Lines: []budget.Line{line(tpm, 900), line(money, 5), line(slots, 1)},
+			})
+			if v.Outcome != budget.Granted {
+				t.Errorf("got %+v, want granted: forced", v)
+			}
+			w.Settle(fmt.Sprint(i), []int64{10, 5, 1})
+			w.Reserve(context.Background(), budget.Request{ID: fmt.Sprint("held-", i), Force: true, Lines: []budget.Line{line(slots, 1)}})
+		}
+		for i := range 6 {
+			w.Settle(fmt.Sprint("held-", i), []int64{1})
+		}
+		w.rise()
+		w.wantCharged(60, 0)
+		if got := w.ledger.charged(line(money, 0)); got != 30 {
+			t.Errorf("got %d charged of the closed limit, want 30", got)
+		}
+		w.end()
+	})
+}
+
+func TestWhatAShadowLimitWouldHaveRefusedIsNotOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shadow := limit("shadow", budget.Tokens, 300, budget.Local)
+		shadow.Mode = budget.Shadow
+		w := newWorld(t, nil)
+		w.fall(lost)
+		for _, id := range []string{"r1", "r2"} { // the share is 100
+			if v := w.reserve(id, line(shadow, 80)); v.Outcome != budget.Granted {
+				t.Errorf("got %+v, want granted: it is a shadow", v)
+			}
+			w.Settle(id, []int64{80})
+		}
+		w.rise()
+		if got := w.ledger.charged(line(shadow, 0)); got != 80 {
+			t.Errorf("got %d charged, want 80: the second would have been refused", got)
+		}
+		w.end()
+	})
+}
+
+func TestARequestThatUsedNothingOwesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(refused)
+		before := w.Unwritten()
+		w.reserve("r1", usual()...)
+		w.Settle("r1", []int64{0, 0, 1})
+		if got := w.Unwritten(); got != before {
+			t.Errorf("got %d more to write, want none", got-before)
+		}
+		w.end()
+	})
+}
+
+func TestALevelThatMustHaveRefilledCountsAsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("before", line(tpm, 1000))
+		w.Settle("before", []int64{1000})
+		time.Sleep(time.Hour) // the ledger says that this refills it
+		w.fall(lost)
+		if v := w.reserve("r1", line(tpm, 333)); v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want the whole share", v)
+		}
+		w.Settle("r1", []int64{0})
+		w.end()
+	})
+}
+
+func TestFailuresOneByOneShareOneSpell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		alone := func(id string, n int64) budget.Verdict {
+			w.faults.all(lost)
+			v := w.reserve(id, line(tpm, n))
+			w.faults.set(nil)
+			w.Settle(id, []int64{n})
+			synctest.Wait()
+			w.reserve("between-"+id, line(rpm, 1))
+			w.Settle("between-"+id, []int64{0})
+			time.Sleep(100 * time.Millisecond)
+			return v
+		}
+		if v := alone("r1", 300); v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want granted of a share of 333", v)
+		}
+		if v := alone("r2", 200); v.Outcome != budget.Exceeded {
+			t.Errorf("got %+v, want exceeded: the share does not start anew", v)
+		}
+		time.Sleep(2 * time.Second)
+		if v := alone("r3", 200); v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want granted: that trouble is over", v)
+		}
+		if !w.Up() {
+			t.Error("got down, want up")
+		}
+		w.rise()
+		w.wantCharged(500, 0)
+		w.end()
+	})
+}
+
+func TestAPostIsMadeInAnEpochThatMayReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.faults.all(lost)
+		w.reserve("r1", usual()...)
+		w.reserve("r2", usual()...)
+		w.Settle("r2", used(5))
+		w.ledger.fence("gw.0")
+		w.faults.set(nil)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := w.keeper.Epoch(); got != "gw.1" {
+			t.Errorf("got epoch %s, want gw.1", got)
+		}
+		if got := fmt.Sprint(w.ledger.open()); got != "[r1~local]" {
+			t.Errorf("got %v open, want r1~local", got)
+		}
+		w.Settle("r1", used(5))
+		synctest.Wait()
+		w.wantCharged(10, 2)
+		w.end()
+	})
+}
+
+func TestAPostIsChargedOnceHoweverLongItsAnswerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		w.reserve("r1", line(tpm, 100))
+		w.Settle("r1", []int64{70})
+		tried := make(chan struct{}, 100)
+		settlementOfThePost := func(how fault) {
+			w.faults.set(func(op string) fault {
+				if op == "settle" && w.Up() && w.ledger.hasPost(t) {
+					tried <- struct{}{}
+					return how
+				}
+				return none
+			})
+		}
+		settlementOfThePost(lost)
+		<-tried
+		settlementOfThePost(replyLost)
+		<-tried
+		time.Sleep(100 * time.Millisecond) // applied, and its answer still awaited
+		w.ledger.forget()
+		w.rise()
+		w.wantCharged(70, 0)
+		w.end()
+	})
+}
+
+// hasPost tells whether a post is open, which must be one that a crash charges.
+func (s *ledger) hasPost(t *testing.T) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, e := range s.records {
+		if !strings.HasPrefix(id, "post-") {
+			continue
+		}
+		if e.crash != budget.ChargeFull {
+			t.Errorf("got crash charge %s of a post, want all of it: it was spent", e.crash)
+		}
+		return true
+	}
+	return false
+}
+
+// A store that answers probes and fails all the rest is asked less and less.
+func TestAStoreThatKeepsFallingIsProbedLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Store = &flapping{c.Store} })
+		for i := range 3000 {
+			w.reserve(fmt.Sprint(i), line(money, 1))
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.seen.mu.Lock()
+		got := len(w.seen.ups)
+		w.seen.mu.Unlock()
+		if got > 80 {
+			t.Errorf("got %d transitions in 30 s, want about two a second at most", got)
+		}
+		w.end()
+	})
+}
+
+// flapping is a store that grants nothing but probes.
+type flapping struct{ budget.Store }
+
+func (f *flapping) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, error) {
+	if !strings.HasPrefix(r.ID, "probe-") {
+		return budget.Verdict{}, errors.New("ERR no such function")
+	}
+	return f.Store.Reserve(ctx, r)
 }

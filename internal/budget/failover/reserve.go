@@ -103,7 +103,7 @@ func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) {
 		id: r.ID, lines: r.Lines, crash: r.CrashCharge, lifetime: r.Lifetime, epoch: r.Epoch,
 		sharers: 1, charged: charged(v.Lines),
 	}
-	if l.cfg.Timeout > 0 && !v.Repeated {
+	if l.cfg.Timeout > 0 {
 		for i := range r.Lines {
 			if r.Lines[i].Limit.Unit == budget.Concurrency && rec.charged&bit(i) != 0 {
 				l.counters.hold(r.Lines[i])
@@ -114,7 +114,8 @@ func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) {
 	l.enter(rec)
 }
 
-// enter makes a granted record open.
+// enter makes a granted record open. If its id is open already, it holds no slot
+// of its own.
 func (l *Limiter) enter(rec *record) {
 	if !l.records.put(rec) {
 		l.counters.releaseAll(rec.lines, rec.slots)

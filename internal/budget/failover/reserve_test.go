@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,51 @@ func TestAnIDThatIsOpenIsSharedUntilTheLastHasSettled(t *testing.T) {
 		w.Settle("r1", used(50))
 		synctest.Wait()
 		w.wantCharged(70, 1)
+		w.end()
+	})
+}
+
+func TestAClientThatLeavesDoesNotEndItsReservationsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		v := w.Reserve(ctx, budget.Request{ID: "r1", Lines: usual()})
+		if v.Outcome != budget.Granted || v.Degraded {
+			t.Errorf("got %+v, want the store's answer", v)
+		}
+		w.Settle("r1", used(1))
+		synctest.Wait()
+		w.wantCharged(1, 1)
+		w.end()
+	})
+}
+
+func TestASlotWhoseGrantWasLostAndRepeatedIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.faults.all(replyLost)
+		w.reserve("r1", line(slots, 1), line(money, 1))
+		w.faults.set(nil)
+		w.reserve("r1", line(slots, 1), line(money, 1))
+		w.fall(lost)
+		for i := range 3 {
+			w.reserve(fmt.Sprint("local-", i), line(slots, 1))
+		}
+		if v := w.reserve("more", line(slots, 1)); v.Outcome != budget.NoSlot {
+			t.Errorf("got %+v, want no slot: r1 has one of the four", v)
+		}
+		w.end()
+	})
+}
+
+func TestAnAbsurdAmountIsRefusedByAnOpenLimitToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.fall(lost)
+		if v := w.reserve("r1", line(loose, -1)); v.Outcome != budget.Unavailable {
+			t.Errorf("got %+v, want unavailable", v)
+		}
 		w.end()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,83 @@ func TestReportsAreSentTogetherAndOnlyOfWhatChanged(t *testing.T) {
 		}
 		for _, id := range []string{"r1", "r2", "quiet"} {
 			w.Settle(id, used(1))
+		}
+		w.end()
+	})
+}
+
+// queued is a store that takes settlements in the order of its calls.
+type queued struct {
+	*faulty
+	settlements chan func()
+	done        sync.WaitGroup
+}
+
+func (q *queued) Enqueue(s budget.Settlement, done func(budget.Settled, error)) {
+	q.settlements <- func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		out, err := q.Settle(ctx, []budget.Settlement{s})
+		done(one(out), err)
+	}
+}
+
+func (q *queued) serve() {
+	for settle := range q.settlements {
+		settle()
+	}
+}
+
+func TestAStoreThatQueuesSettlementsIsGivenThemOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q *queued
+		w := newWorld(t, func(c *Config) {
+			q = &queued{faulty: c.Store.(*faulty), settlements: make(chan func(), 100)}
+			c.Store = q
+		})
+		q.done.Go(q.serve)
+		for i := range 5 {
+			w.reserve(fmt.Sprint(i), usual()...)
+			w.Settle(fmt.Sprint(i), used(2))
+		}
+		synctest.Wait()
+		w.wantCharged(10, 5)
+		if got := w.ledger.settles; got != 5 {
+			t.Errorf("got %d calls, want 5", got)
+		}
+
+		w.reserve("r1", usual()...)
+		w.reserve("r2", usual()...)
+		w.faults.all(lost)
+		w.Settle("r1", used(3)) // fails, and is settled by the worker
+		time.Sleep(time.Minute)
+		if w.Up() {
+			t.Fatal("got up, want down")
+		}
+		calls := w.faults.count("settle")
+		w.Settle("r2", used(4)) // is not even tried
+		synctest.Wait()
+		if got := w.faults.count("settle"); got != calls {
+			t.Errorf("got %d calls while the store is down, want none", got-calls)
+		}
+		w.rise()
+		w.wantCharged(17, 7)
+		w.end()
+		close(q.settlements)
+		q.done.Wait()
+	})
+}
+
+func TestWhatHasEndedIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("r1", usual()...)
+		w.Report("r1", used(5))
+		w.Settle("r1", used(6))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := w.faults.count("report"); got != 0 {
+			t.Errorf("got %d reports, want none", got)
 		}
 		w.end()
 	})
