@@ -140,7 +140,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("close the ledger: totals not stored: %w", errors.Join(ctx.Err(), err))
-		case <-time.After(l.config.FlushEvery):
+		case <-time.After(min(l.config.FlushEvery, time.Second)):
 		}
 	}
 }
