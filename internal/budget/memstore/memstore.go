@@ -203,7 +203,7 @@ func (s *Store) tidy(lines int, now int64) {
 			s.sweep = 0
 		}
 		c := s.all[s.sweep]
-		if c.Holds > 0 || c.Life(now) > 0 {
+		if c.Holds > 0 || needed(c.Counter, now) {
 			s.sweep++
 			continue
 		}
@@ -213,4 +213,11 @@ func (s *Store) tidy(lines int, now int64) {
 		c.index = -1
 		delete(s.counters, c.key)
 	}
+}
+
+// needed tells whether a new counter would differ from c, which goes its own way.
+func needed(c budget.Counter, now int64) bool {
+	c.Log = slices.Clone(c.Log)
+	c.Advance(budget.Rules{}, budget.Bounds{}, now)
+	return c.Life(now) > 0
 }

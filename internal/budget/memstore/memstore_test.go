@@ -1,6 +1,8 @@
 package memstore_test
 
 import (
+	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,4 +18,60 @@ func TestTheMemoryStoreKeepsTheContract(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		return s, func(d time.Duration) { now = now.Add(d) }
 	})
+}
+
+// crowd is a limit with a counter for each user.
+func crowd(amount int64) *budget.Limit {
+	return &budget.Limit{
+		Place: "team/a", Scope: budget.User, Name: "user-tpm", Unit: budget.Tokens, Amount: amount, Period: budget.Minute, Burst: amount,
+		Bank: 4, MaxDebt: 10 * amount, Algorithm: budget.TokenBucket, Mode: budget.Enforce,
+	}
+}
+
+// A crowd of users must not stay in memory after their counters are full again.
+func TestI1_CountersThatAreFullAgainAreDropped(t *testing.T) {
+	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
+	s := memstore.New(func() time.Time { return now })
+	l := crowd(100)
+	spend := func(user string) {
+		t.Helper()
+		id := strconv.FormatInt(now.UnixNano(), 36) + user
+		lines := []budget.Line{{Limit: l, Value: user, Amount: 60}}
+		if v, err := s.Reserve(context.Background(), budget.Request{ID: id, Epoch: "gw", Lines: lines}); err != nil || v.Outcome != budget.Granted {
+			t.Fatalf("got %+v, %v, want it granted", v, err)
+		}
+		if _, err := s.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: "gw", Lines: lines, Used: []int64{60}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := 0
+	for i := range 20_000 {
+		spend(strconv.Itoa(i))
+		now = now.Add(time.Second)
+		most = max(most, s.Counters())
+	}
+	if most > 200 { // 36 s to full: some dozens at a time
+		t.Errorf("%d counters were kept at a time, want about as many as are not full", most)
+	}
+	spend("again")
+	if states, _, err := s.Read(context.Background(), []budget.Line{{Limit: l, Value: "again"}}); err != nil || states[0].Remaining != 40 {
+		t.Errorf("a counter in use: got %+v, %v, want 40 left", states, err)
+	}
+}
+
+func TestTombstonesAreBoundedInNumber(t *testing.T) {
+	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
+	s := memstore.New(func() time.Time { return now })
+	for i := range 200_000 {
+		id := strconv.Itoa(i)
+		if _, err := s.Reserve(context.Background(), budget.Request{ID: id, Epoch: "gw"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: "gw", Used: []int64{0}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Records(); got > 1<<16+8 {
+		t.Errorf("%d records are kept, want 65,536 at most", got)
+	}
 }

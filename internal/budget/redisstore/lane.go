@@ -79,13 +79,9 @@ func (s *Store) lane(base string) *lane {
 // reserve waits for the decision on w, or for ctx. A w that was granted after
 // its caller left is cancelled.
 func (l *lane) reserve(ctx context.Context, w *reserving) error {
-	if l.s.closed.Load() {
+	if !l.queue(w) {
 		return errClosed
 	}
-	l.mu.Lock()
-	l.reserves = append(l.reserves, w)
-	l.start()
-	l.mu.Unlock()
 	select {
 	case <-w.done:
 		return w.err
@@ -102,22 +98,42 @@ func (l *lane) reserve(ctx context.Context, w *reserving) error {
 	return fmt.Errorf("reserve: %w", context.Cause(ctx))
 }
 
-// settle puts w in the order of calls; w.done is called with what came of it.
+func (l *lane) queue(w *reserving) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.start() {
+		return false
+	}
+	l.reserves = append(l.reserves, w)
+	return true
+}
+
+// settle puts w in the order of calls; w.done, if there is one, is called with
+// what came of it.
 func (l *lane) settle(w *settling) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.settles = append(l.settles, w)
-	l.start()
-}
-
-// start lets the lane run if it does not; mu is held.
-func (l *lane) start() {
-	if l.running {
+	if l.start() {
+		l.settles = append(l.settles, w)
 		return
 	}
+	if w.done != nil {
+		go w.done(budget.Settled{}, errClosed)
+	}
+}
+
+// start lets the lane run if it does not. It is false if the store is closed;
+// mu is held.
+func (l *lane) start() bool {
+	if l.running {
+		return true
+	}
+	if !l.s.begin() {
+		return false
+	}
 	l.running = true
-	l.s.calls.Add(1)
 	go l.run()
+	return true
 }
 
 // run makes calls until nothing waits.

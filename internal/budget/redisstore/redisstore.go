@@ -71,8 +71,10 @@ type Store struct {
 	scripts scripts
 	rules   rulesCache
 	lanes   sync.Map // by base: *lane
-	calls   sync.WaitGroup
-	closed  atomic.Bool
+
+	closing sync.Mutex
+	closed  bool
+	calls   sync.WaitGroup // goroutines at work
 
 	known   sync.Map // epochs (on a cluster epoch and tag) that Redis has heard of
 	checked atomic.Bool
@@ -174,12 +176,26 @@ func (s *Store) check(ctx context.Context) error {
 
 // Close ends the connections after the calls under way. The counters stay.
 func (s *Store) Close() error {
-	s.closed.Store(true)
+	s.closing.Lock()
+	s.closed = true
+	s.closing.Unlock()
 	s.calls.Wait()
 	if err := s.client.Close(); err != nil {
 		return fmt.Errorf("close redis: %w", err)
 	}
 	return nil
+}
+
+// begin lets a goroutine start, which then tells s.calls when it is done, unless
+// the store is closed.
+func (s *Store) begin() bool {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed {
+		return false
+	}
+	s.calls.Add(1)
+	return true
 }
 
 // base is where the keys of a tag begin.

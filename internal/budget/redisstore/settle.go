@@ -47,25 +47,26 @@ func (s *Store) Enqueue(st budget.Settlement, done func(budget.Settled, error)) 
 
 func (s *Store) enqueue(ctx context.Context, st budget.Settlement, done func(budget.Settled, error)) {
 	switch {
-	case s.closed.Load():
-		s.later(func() { done(budget.Settled{}, errClosed) })
-		return
 	case st.ID == "" || len(st.ID) > maxText || len(st.Used) > 100:
-		s.later(func() { done(budget.Settled{}, fmt.Errorf("settle %s: %w", st.ID, errText)) })
+		go done(budget.Settled{}, fmt.Errorf("settle %s: %w", st.ID, errText))
 		return
 	case !s.cluster:
 		s.lane(s.prefix).settle(&settling{id: st.ID, body: bodyOf(st.Lines, st.Used), done: done})
 		return
 	case len(st.Lines) == 0 && len(st.Used) == 0:
-		s.later(func() { s.endEverywhere(ctx, st, done) })
+		if !s.begin() {
+			go done(budget.Settled{}, errClosed)
+			return
+		}
+		go func() {
+			defer s.calls.Done()
+			s.endEverywhere(ctx, st, done)
+		}()
 		return
 	}
 	bases, used := s.spread(st.Lines, st.Used)
 	s.toAll(bases, func(base string) *settling { return &settling{id: st.ID, body: usedBody(used[base])} }, done)
 }
-
-// later calls f from another goroutine.
-func (s *Store) later(f func()) { s.calls.Go(f) }
 
 func bodyOf(lines []budget.Line, used []int64) []byte {
 	if len(lines) == 0 && len(used) == 0 {
