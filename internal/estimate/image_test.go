@@ -117,3 +117,30 @@ func TestAnImageOfUnknownSizeCostsAsAUsualOne(t *testing.T) {
 		}
 	}
 }
+
+// FuzzImages feeds what may be the beginning of an image.
+func FuzzImages(f *testing.F) {
+	f.Add([]byte(png(3, 4)))
+	f.Add([]byte("R0lGODlhAQABAAAAACw="))
+	f.Add([]byte(`\/9j\/4AAQ`))
+	f.Add([]byte("https://example.com"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, s := range []func() (size, bool){
+			func() (size, bool) { return sizeOfBase64(data) },
+			func() (size, bool) { got, ok, _ := sizeOf(data); return got, ok },
+		} {
+			got, ok := s()
+			if ok && (got.w <= 0 || got.h <= 0 || got.w > mostPixels || got.h > mostPixels) {
+				t.Fatalf("%q has the size %v", data, got)
+			}
+			if !ok {
+				continue
+			}
+			for _, model := range []string{"gpt-4o", "gpt-5.4", "claude-opus-4-7", "claude-3-opus", "gemini-2.0-flash"} {
+				if n := resolve(nil, Rules{Model: model}).images.tokens(got, "high"); n <= 0 || n > 3_000_000 {
+					t.Fatalf("%s: %v costs %d", model, got, n)
+				}
+			}
+		}
+	})
+}

@@ -97,3 +97,26 @@ func TestASnapshotThatIsNoneIsRefusedWhole(t *testing.T) {
 		t.Errorf("what was learned changed to %s", got)
 	}
 }
+
+// FuzzSnapshots feeds what may be a snapshot: it is refused, or what is then
+// known can be taken up again.
+func FuzzSnapshots(f *testing.F) {
+	f.Add(taught("m", 3, 1.2, 50).Snapshot())
+	f.Add([]byte(`{"version":1,"ratios":[{"mean":1,"weight":1e300,"answers":1}],"outputs":[{"slots":{"3":2}}]}`))
+	f.Add([]byte(`{"version":1,"ratios":null}`))
+	f.Fuzz(func(t *testing.T, snapshot []byte) {
+		e, again := New(Config{CacheEntries: 1}), New(Config{CacheEntries: 1})
+		if e.Merge(snapshot) != nil {
+			if !bytes.Equal(e.Snapshot(), again.Snapshot()) {
+				t.Fatalf("%s was refused, and changed something", snapshot)
+			}
+			return
+		}
+		if err := again.Restore(e.Snapshot()); err != nil {
+			t.Fatalf("%s: %v", snapshot, err)
+		}
+		if !same(e, again) {
+			t.Fatalf("%s: what is known changes", snapshot)
+		}
+	})
+}
