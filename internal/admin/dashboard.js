@@ -130,16 +130,24 @@
         base += t.tokens[i];
       }
       const hit = svg("rect", { class: "hover" + (i === hovered ? " on" : ""), x: f.x(i), width: f.x(1) - f.x(0), y: f.box.top, height: f.box.bottom - f.box.top });
-      hit.addEventListener("pointerenter", () => { hovered = i; draw(); });
+      hit.addEventListener("pointerenter", () => hover(i));
       f.s.append(hit);
     }
-    f.s.addEventListener("pointerleave", () => { hovered = -1; draw(); });
+    f.s.addEventListener("pointerleave", () => hover(-1));
     figure.replaceChildren(f.s);
     if (hovered >= 0 && hovered < f.n) figure.append(tip(f, series, teams, totals));
 
     $("legend").replaceChildren(...teams.map((t) => el("li", {}, el("i", { class: t.colour }), t.name, el("b", {}, brief(t.tokens.at(-2) || 0)))));
     if (!teams.length) $("legend").replaceChildren(el("li", { class: "empty" }, "No tokens were used in the last hour."));
     if ($("table").parentElement.parentElement.open) drawTable(series, teams);
+  };
+
+  // hover draws anew only for another minute: a drawing puts new shapes under the
+  // pointer, which the browser then says it has entered.
+  const hover = (i) => {
+    if (i === hovered) return;
+    hovered = i;
+    draw();
   };
 
   const tip = (f, series, teams, totals) => {

@@ -24,8 +24,14 @@ type shown struct {
 	Theme   string
 }
 
-// show runs the page's script in node on an answer of the live route.
-func showPage(t *testing.T, status int, answer any, team string) shown {
+// visit is what somebody does on the page.
+type visit struct {
+	team  string // chosen, or empty
+	hover int    // the minute pointed at, or -1
+}
+
+// showPage runs the page's script in node on an answer of the live route.
+func showPage(t *testing.T, status int, answer any, v visit) shown {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -35,7 +41,7 @@ func showPage(t *testing.T, status int, answer any, team string) shown {
 	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(dashboardHTML, -1) {
 		ids = append(ids, m[1])
 	}
-	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answer": answer, "status": status, "team": team})
+	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answer": answer, "status": status, "team": v.team, "hover": v.hover})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +86,7 @@ func liveAnswer(t *testing.T) liveBody {
 }
 
 func TestTheDashboardShowsWhatTheGatewaysAreAt(t *testing.T) {
-	s := showPage(t, 200, liveAnswer(t), "")
+	s := showPage(t, 200, liveAnswer(t), visit{hover: -1})
 	for id, want := range map[string][]string{
 		"status":      {"ok"},
 		"enforcement": {"limits: enforce"},
@@ -116,7 +122,7 @@ func TestTheDashboardShowsWhatTheGatewaysAreAt(t *testing.T) {
 }
 
 func TestATeamLeadSeesOneTeam(t *testing.T) {
-	s := showPage(t, 200, liveAnswer(t), "search")
+	s := showPage(t, 200, liveAnswer(t), visit{team: "search", hover: -1})
 	if strings.Contains(s.Texts["legend"]+s.Texts["budgets"]+s.Texts["refusals"], "ads") {
 		t.Errorf("another team is shown: %q", s.Texts)
 	}
@@ -125,25 +131,33 @@ func TestATeamLeadSeesOneTeam(t *testing.T) {
 	}
 }
 
+func TestPointingAtAMinuteTellsItsFigures(t *testing.T) {
+	s := showPage(t, 200, liveAnswer(t), visit{hover: 58})
+	// The axis first, then what was pointed at: the minute before the current one.
+	if !strings.Contains(s.Texts["chart"], "12,400") || !strings.Contains(s.Texts["chart"], "search 12,345 <b>ads</b> 55") {
+		t.Errorf("the chart says %q", s.Texts["chart"])
+	}
+}
+
 func TestTheDashboardLivesWithLittle(t *testing.T) {
 	nothing := (&handler{config: Config{Now: func() time.Time { return clock }}}).readLive(t.Context())
-	s := showPage(t, 200, nothing, "")
+	s := showPage(t, 200, nothing, visit{hover: -1})
 	if !strings.Contains(s.Texts["budgets"], "No budgets") || !strings.Contains(s.Texts["providers"], "No providers") {
 		t.Errorf("%q", s.Texts)
 	}
 	nothing.Series = &ledger.Series{Start: clock, Teams: []ledger.TeamSeries{}, Refusals: []ledger.LimitSeries{}}
 	nothing.Status, nothing.Problems = "degraded", []string{"budgets: i/o timeout"}
-	s = showPage(t, 200, nothing, "")
+	s = showPage(t, 200, nothing, visit{hover: -1})
 	if !strings.Contains(s.Texts["legend"], "No tokens") || s.Classes["status"] != "pill warn" || s.Texts["problems"] != "budgets: i/o timeout" {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestTheDashboardGoesOnAfterAFailureAndAsksForTheTokenAgain(t *testing.T) {
-	if s := showPage(t, 503, nil, ""); s.Texts["status"] != "no answer" || s.Classes["status"] != "pill bad" || s.Polls != 1 {
+	if s := showPage(t, 503, nil, visit{hover: -1}); s.Texts["status"] != "no answer" || s.Classes["status"] != "pill bad" || s.Polls != 1 {
 		t.Errorf("after a failure: %+v", s)
 	}
-	if s := showPage(t, 401, nil, ""); !slices.Contains(s.Fetched, "reload") || s.Polls != 0 {
+	if s := showPage(t, 401, nil, visit{hover: -1}); !slices.Contains(s.Fetched, "reload") || s.Polls != 0 {
 		t.Errorf("after the pass has ended: %+v", s)
 	}
 }

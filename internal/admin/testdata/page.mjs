@@ -1,9 +1,10 @@
 // Runs the dashboard's script in a document that has just what it uses, feeds
 // it the answers of stdin, and prints what the page then says, as JSON:
 //
-//   {"texts": {id: text}, "classes": {id: class}, "attributes": […], "fetched": […]}
+//   {"texts": {id: text}, "classes": {id: class}, "broken": […], "fetched": […], …}
 //
-// stdin: {"script": "…", "ids": […], "team": "…", "answer": {…}, "status": 200}
+// stdin: {"script": "…", "ids": […], "answer": {…}, "status": 200,
+//         "team": the one to choose, "hover": the minute to point at, or -1}
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 
@@ -51,12 +52,22 @@ if (input.team) {
   byID.team.listeners.change();
 }
 
+// all lists a node and what is in it.
+const all = (n) => [n, ...n.children.filter((c) => c instanceof Node).flatMap(all)];
+if (input.hover >= 0) {
+  const hit = () => all(byID.chart).filter((n) => n.className.startsWith("hover"))[input.hover];
+  const first = hit();
+  first.listeners.pointerenter();
+  const second = hit();
+  second.listeners.pointerenter(); // the new shape under the same pointer
+  if (second !== hit()) throw new Error("a pointer that rests draws the page again and again");
+}
+
 const texts = {}, classes = {}, attributes = [];
 for (const [id, node] of Object.entries(byID)) {
   texts[id] = node.hidden ? "" : node.textContent;
   classes[id] = node.className;
-  const walk = (n) => { if (n instanceof Node) { attributes.push(...Object.values(n.attributes)); n.children.forEach(walk); } };
-  walk(node);
+  for (const n of all(node)) attributes.push(...Object.values(n.attributes));
 }
 const broken = attributes.filter((a) => /NaN|undefined|Infinity/.test(a));
 console.log(JSON.stringify({ texts, classes, broken, fetched, polls: timers.length, theme: context.document.documentElement.dataset.theme }));
