@@ -365,8 +365,8 @@ func TestAPostIsChargedOnceHoweverLongItsAnswerIsLost(t *testing.T) {
 		w.fall(lost)
 		w.reserve("r1", line(tpm, 100))
 		w.Settle("r1", []int64{70})
-		tried := make(chan struct{}, 100)
-		settlementOfThePost := func(how fault) {
+		settlementOfThePost := func(how fault) <-chan struct{} {
+			tried := make(chan struct{}, 100)
 			w.faults.set(func(op string) fault {
 				if op == "settle" && w.Up() && w.ledger.hasPost(t) {
 					tried <- struct{}{}
@@ -374,11 +374,10 @@ func TestAPostIsChargedOnceHoweverLongItsAnswerIsLost(t *testing.T) {
 				}
 				return none
 			})
+			return tried
 		}
-		settlementOfThePost(lost)
-		<-tried
-		settlementOfThePost(replyLost)
-		<-tried
+		<-settlementOfThePost(lost)
+		<-settlementOfThePost(replyLost)
 		time.Sleep(100 * time.Millisecond) // applied, and its answer still awaited
 		w.ledger.forget()
 		w.rise()
