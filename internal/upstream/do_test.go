@@ -466,6 +466,25 @@ func TestEveryTryReservesAnewAndReleasesTheLast(t *testing.T) {
 	}
 }
 
+func TestACallThatNeverReachedTheProviderCostsNothing(t *testing.T) {
+	m := newMemory()
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for name, s := range map[string]struct {
+		err  error
+		want int64
+	}{"no connection": {refused, 0}, "a break after sending": {io.ErrUnexpectedEOF, 1000}} {
+		tr := &script{answers: map[string][]answer{"a": {{err: s.err}}}}
+		p := provider("a", func(p *Provider) { p.Limits.RequestsPerMinute, p.Retries = 60_000, 0 })
+		if _, err := client(t, m, tr, nil, p).Do(t.Context(), job(name, Target{Provider: p})); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got := m.settled[name+"/1"]; !reflect.DeepEqual(got, []int64{s.want}) {
+			t.Errorf("%s: settled as %v, want %d", name, got, s.want)
+		}
+	}
+	m.idle(t)
+}
+
 func TestAResponseThatNobodySettledIsChargedInFull(t *testing.T) {
 	m := newMemory()
 	p := provider("a", func(p *Provider) { p.Limits = Limits{TokensPerMinute: 600_000} })

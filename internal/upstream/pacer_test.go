@@ -525,3 +525,26 @@ func TestAQueueIsBounded(t *testing.T) {
 	_, err := p.take(t.Context(), request{id: "one more", team: "u", maxWait: 1000 * time.Hour})
 	capacity(t, err)
 }
+
+// generous is a limiter that grants everything.
+type generous struct{}
+
+func (generous) Reserve(_ context.Context, r budget.Request) budget.Verdict {
+	return budget.Verdict{Binding: -1, Lines: make([]budget.LineState, len(r.Lines))}
+}
+func (generous) Settle(string, []int64)    {}
+func (generous) Report(string, []int64)    {}
+func (generous) Correct(budget.Correction) {}
+
+func BenchmarkTurn(b *testing.B) {
+	p := newPacer(generous{}, newPaced(&Provider{Name: "p", Limits: Limits{
+		RequestsPerMinute: 1 << 40, TokensPerMinute: 1 << 40, Concurrency: 1 << 20}}, ""))
+	b.ReportAllocs()
+	for b.Loop() {
+		turn, err := p.take(b.Context(), request{id: "r", team: "t", tokens: 1000})
+		if err != nil {
+			b.Fatal(err)
+		}
+		turn.settle(1, 400)
+	}
+}
