@@ -102,6 +102,7 @@ type Member struct {
 // Upstream is where a call goes.
 type Upstream struct {
 	Provider   string
+	Dialect    string // the provider's; empty: the call's own
 	Flavor     string // of the openai dialect
 	BaseURL    string
 	APIVersion string

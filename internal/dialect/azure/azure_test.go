@@ -69,8 +69,8 @@ func TestPathVersionAndDeploymentAreRewritten(t *testing.T) {
 			dialect.Upstream{Model: "dep", APIVersion: "v1"}, "/openai/v1/images/generations", `{"model":"dep"}`},
 	} {
 		c := call(t, s.from, s.method, s.target, s.body)
-		s.to.BaseURL, s.to.APIKey = "https://r.openai.azure.com", "k"
-		out, err := New().Prepare(c, s.to)
+		s.to.BaseURL, s.to.APIKey, s.to.Dialect = "https://r.openai.azure.com", "k", Name
+		out, err := s.from.Prepare(c, s.to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestPathVersionAndDeploymentAreRewritten(t *testing.T) {
 
 func TestAnAzureCallGoesToAnOpenAIProviderToo(t *testing.T) {
 	c := call(t, New(), "POST", "/openai/deployments/dep/chat/completions?api-version=2024-10-21", `{"model":"ignored"}`)
-	out, err := openai.New().Prepare(c, dialect.Upstream{BaseURL: "https://api/v1", Model: "gpt-4o"})
+	out, err := New().Prepare(c, dialect.Upstream{Dialect: openai.Name, BaseURL: "https://api/v1", Model: "gpt-4o"})
 	if err != nil || out.URL != "https://api/v1/chat/completions" || string(bytes.Join(out.Body, nil)) != `{"model":"gpt-4o"}` {
 		t.Errorf("got %s, %s, %v", out.URL, bytes.Join(out.Body, nil), err)
 	}

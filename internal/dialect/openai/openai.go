@@ -2,8 +2,8 @@
 // whose differences are flavors. It speaks no HTTP.
 //
 // This file has the Dialect and its endpoints; parse.go and form.go read
-// requests, prepare.go makes outbound ones, answers.go says how answers are
-// read, and refuse.go writes the gateway's own answers.
+// requests, prepare.go makes outbound ones, and azure.go those to Azure;
+// answers.go says how answers are read; refuse.go writes the gateway's own.
 package openai
 
 import (

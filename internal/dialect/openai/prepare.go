@@ -8,15 +8,19 @@ import (
 	"llmgw/internal/dialect/request"
 )
 
-// Prepare implements dialect.Dialect.
+// Prepare implements dialect.Dialect. It takes calls of the azure dialect too,
+// and goes to its providers.
 func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
-	path := Path(c)
-	header := Header(c)
+	if to.Dialect == Azure {
+		return prepareAzure(c, to)
+	}
+	path := pathOf(c)
+	header := headerOf(c)
 	header.Set("Authorization", "Bearer "+to.APIKey)
 	if to.APIKey == "" {
 		header.Del("Authorization") // a server of one's own may want none
 	}
-	body, injected := Body(c, to)
+	body, injected := bodyOf(c, to)
 	return dialect.Outbound{
 		Method:   c.Endpoint.Method,
 		URL:      request.URL(to.BaseURL, path, request.Query(c.Query, "key", "api-version")),
@@ -26,9 +30,9 @@ func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 	}, nil
 }
 
-// Path is the path of a call below the version, made anew from its endpoint so
+// pathOf is the path of a call below the version, made anew from its endpoint so
 // that nothing else can be reached.
-func Path(c *dialect.Call) string {
+func pathOf(c *dialect.Call) string {
 	for _, list := range [...][]dialect.Endpoint{answered, stored} {
 		for _, e := range list { // chat's path comes before the one that it ends with
 			if strings.HasSuffix(c.Endpoint.Pattern, e.Pattern) {
@@ -39,9 +43,9 @@ func Path(c *dialect.Call) string {
 	return c.Endpoint.Pattern
 }
 
-// Header is what is passed on of the client's headers. A stream from which
+// headerOf is what is passed on of the client's headers. A stream from which
 // usage must be taken must not be compressed.
-func Header(c *dialect.Call) dialect.Header {
+func headerOf(c *dialect.Call) dialect.Header {
 	header := request.Header(c.Request)
 	if c.Stream && !c.WantsUsage && canInject(c) {
 		header.Set("Accept-Encoding", "identity")
@@ -53,10 +57,10 @@ func canInject(c *dialect.Call) bool {
 	return c.Endpoint.Operation == dialect.Chat || c.Endpoint.Operation == dialect.Completion
 }
 
-// Body is the body of a call to one upstream: as the client sent it, but for
+// bodyOf is the body of a call to one upstream: as the client sent it, but for
 // the model's name, the wish for usage and a bound on output where these are
 // the gateway's to set. injected says that usage was asked for.
-func Body(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
+func bodyOf(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool) {
 	if len(c.Request.Body) == 0 {
 		return nil, false
 	}
