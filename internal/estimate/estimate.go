@@ -90,8 +90,9 @@ type Estimate struct {
 	// Sampled says that part of the text was extrapolated, not counted.
 	Sampled bool
 
-	base  tokens.Count // input before anything learned
-	class string       // of its text
+	base   tokens.Count // input before anything learned
+	class  string       // of its text
+	hidden bool         // the model reads more than the body shows
 }
 
 // Total is Input + Output.
@@ -106,6 +107,12 @@ func (e Estimate) MarshalJSON() ([]byte, error) {
 		Parts   Parts        `json:"parts"`
 		Sampled bool         `json:"sampled,omitempty"`
 	}{e.Input, e.Output, e.Total(), e.Parts, e.Sampled})
+}
+
+// teaches tells whether what was used says something about the text that was
+// counted: not with media, or context that the provider adds.
+func (e Estimate) teaches() bool {
+	return !e.Sampled && !e.hidden && e.Parts.Images == 0 && e.Parts.Media == 0
 }
 
 // Parts is what an estimate is made of, in the model's own tokens. The input is
@@ -179,7 +186,7 @@ func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
 		return Estimate{}, fmt.Errorf("estimate model %q: %w", m.name, err)
 	}
 	parts := t.parts(m.factors.of(t.bytes))
-	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input(), class: dominant(t.bytes)}
+	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input(), class: dominant(t.bytes), hidden: t.hidden}
 	if !m.exact {
 		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name, out.class})
 		out.Parts.Factor = math.Round(factor*1e4) / 1e4
@@ -261,7 +268,7 @@ type Observation struct {
 // Observe learns from an answer. It returns at once.
 func (e *Estimator) Observe(o Observation) {
 	m := resolve(o.Call, o.Rules)
-	if o.InputKnown && !m.exact && !o.Estimate.Sampled && o.Estimate.Parts.Images == 0 && o.Estimate.Parts.Media == 0 {
+	if o.InputKnown && !m.exact && o.Estimate.teaches() {
 		e.ratios.observe(ratioKey{o.Rules.Provider, m.name, o.Estimate.class}, o.Estimate.base, o.Used.Input)
 	}
 	if o.OutputKnown && o.Complete {

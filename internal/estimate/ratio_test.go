@@ -86,6 +86,7 @@ func TestWhatTeachesNothing(t *testing.T) {
 		"a tiny prompt":                   with(func(o *Observation) { o.Estimate.base = tinyPrompt - 1 }),
 		"no usage":                        with(func(o *Observation) { o.Used.Input = 0 }),
 		"a sample":                        with(func(o *Observation) { o.Estimate.Sampled = true }),
+		"context that nobody saw":         with(func(o *Observation) { o.Estimate.hidden = true }),
 	} {
 		e := New(Config{})
 		e.Observe(o)
@@ -97,6 +98,18 @@ func TestWhatTeachesNothing(t *testing.T) {
 	e.Observe(with(func(*Observation) {}))
 	if got := e.ratios.expect(ratioKey{"p", "some-model", ""}); got != 3 {
 		t.Errorf("an ordinary answer teaches %v, want 3", got)
+	}
+}
+
+func TestContextOfTheProvidersOwnIsNoticed(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"input":"x"}`: false, `{"input":"x","previous_response_id":null}`: false, `{"input":"x","previous_response_id":"resp_1"}`: true,
+		`{"input":"x","conversation":"conv_1"}`: true, `{"prompt":{"id":"pmpt_1"}}`: true, `{"contents":[],"cachedContent":"cachedContents/1"}`: true,
+		`{"generateContentRequest":{"cachedContent":"cachedContents/1"}}`: true,
+	} {
+		if got := estimated(t, New(Config{}), call(t, dialect.Responses, body), Rules{Model: "some-model"}); got.hidden != want {
+			t.Errorf("%s: %v, want %v", body, got.hidden, want)
+		}
 	}
 }
 

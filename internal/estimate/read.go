@@ -45,7 +45,8 @@ const (
 type sections struct {
 	messages, content, prompt, input, tools, functions, toolConfig,
 	toolChoice, functionCall, format, generation, images, wrapped []byte
-	texts [][]byte
+	texts  [][]byte
+	hidden bool // the provider adds context of its own
 }
 
 // read counts the body of a call.
@@ -180,11 +181,14 @@ func (s *sections) take(key string, value []byte) {
 		s.images = value
 	case "requests", "generateContentRequest":
 		s.wrapped = value
+	case "previous_response_id", "conversation", "cachedContent", "cached_content", "container", "mcp_servers", "web_search_options":
+		s.hidden = s.hidden || string(value) != "null"
 	}
 }
 
 // sections counts the sections of a body.
 func (r *reader) sections(s *sections) {
+	r.t.hidden = r.t.hidden || s.hidden
 	r.withTools = isFilled(s.tools) || isFilled(s.functions)
 	if jsonscan.KindAt(s.messages, 0) == jsonscan.Array {
 		r.t.overhead += r.model.chat.reply
@@ -263,6 +267,7 @@ func (r *reader) prompts(raw []byte) {
 	case jsonscan.Array:
 		r.each(raw, (*reader).promptElement)
 	case jsonscan.Object: // of stored prompts the variables are seen
+		r.t.hidden = true
 		r.content(raw, 0)
 	}
 }

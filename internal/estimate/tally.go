@@ -29,6 +29,7 @@ type tally struct {
 	system  bool // a system message is among it
 	newline int  // tokens that a line feed would add to the first system message
 	sampled bool
+	hidden  bool // the model reads more than the body shows
 }
 
 // add adds what b has to t.
@@ -46,6 +47,7 @@ func (t *tally) add(b *tally) {
 		t.system, t.newline = b.system, b.newline
 	}
 	t.sampled = t.sampled || b.sampled
+	t.hidden = t.hidden || b.hidden
 }
 
 // parts are the tally in the tokens of a model whose factor for text is start.
