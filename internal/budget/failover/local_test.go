@@ -361,45 +361,48 @@ func TestAPostIsMadeInAnEpochThatMayReserve(t *testing.T) {
 
 func TestAPostIsChargedOnceHoweverLongItsAnswerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+		var store *postLoser
+		w := newWorld(t, func(c *Config) {
+			store = &postLoser{Store: c.Store, t: t}
+			c.Store = store
+		})
+		store.ledger = w.ledger
 		w.fall(lost)
 		w.reserve("r1", line(tpm, 100))
 		w.Settle("r1", []int64{70})
-		settlementOfThePost := func(how fault) <-chan struct{} {
-			tried := make(chan struct{}, 100)
-			w.faults.set(func(op string) fault {
-				if op == "settle" && w.Up() && w.ledger.hasPost(t) {
-					tried <- struct{}{}
-					return how
-				}
-				return none
-			})
-			return tried
-		}
-		<-settlementOfThePost(lost)
-		<-settlementOfThePost(replyLost)
-		time.Sleep(100 * time.Millisecond) // applied, and its answer still awaited
-		w.ledger.forget()
 		w.rise()
+		if store.lost != 3 {
+			t.Errorf("got %d answers lost, want 3", store.lost)
+		}
 		w.wantCharged(70, 0)
 		w.end()
 	})
 }
 
-// hasPost tells whether a post is open, which must be one that a crash charges.
-func (s *ledger) hasPost(t *testing.T) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, e := range s.records {
-		if !strings.HasPrefix(id, "post-") {
-			continue
-		}
-		if e.crash != budget.ChargeFull {
-			t.Errorf("got crash charge %s of a post, want all of it: it was spent", e.crash)
-		}
-		return true
+// postLoser loses the first two settlements of a post, and the answer to the
+// third; by the fourth, the store has forgotten it.
+type postLoser struct {
+	budget.Store
+	t      *testing.T
+	ledger *ledger
+	lost   int
+}
+
+func (p *postLoser) Settle(ctx context.Context, list []budget.Settlement) ([]budget.Settled, error) {
+	if p.lost == 3 || !strings.HasPrefix(list[0].ID, "post-") {
+		return p.Store.Settle(ctx, list)
 	}
-	return false
+	if crash := p.ledger.records[list[0].ID].crash; crash != budget.ChargeFull {
+		p.t.Errorf("got crash charge %s of a post, want all of it: it was spent", crash)
+	}
+	if p.lost++; p.lost == 3 {
+		if _, err := p.Store.Settle(ctx, list); err != nil {
+			p.t.Error(err)
+		}
+		p.ledger.forget()
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // A store that answers probes and fails all the rest is asked less and less.
