@@ -70,15 +70,16 @@ func unlessDenied(h http.Header) again {
 }
 
 // wait is how long a refusal for a rate asks to wait: in its headers, in its
-// details, else in its reset headers or in words. 0: it does not say.
+// details or in words; else what its reset headers let expect, which is no
+// request and about the whole limit: a minute at most. 0: it does not say.
 func (e errorBody) wait(h http.Header, now time.Time) time.Duration {
 	if d := max(retryAfter(h, now), e.retryDelay()); d > 0 {
 		return d
 	}
-	if d := resetAfter(h, now); d > 0 {
+	if d := e.said(); d > 0 {
 		return d
 	}
-	return e.said()
+	return min(resetAfter(h, now), time.Minute)
 }
 
 // said is the wait that the message asks for: "try again in 564ms" of OpenAI,

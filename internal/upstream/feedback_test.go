@@ -105,6 +105,17 @@ func TestThePartsOfAnErrorThatDecideAreFound(t *testing.T) {
 	}
 }
 
+func TestAResetIsNoRequestToWaitForHours(t *testing.T) {
+	h := head("x-ratelimit-limit", "50", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "1790035200000")
+	if _, after := judge(429, nil, h, morning); after != time.Minute {
+		t.Errorf("a reset in hours: %s, want a minute", after)
+	}
+	h.Set("Retry-After", "7200")
+	if _, after := judge(429, nil, h, morning); after != 2*time.Hour {
+		t.Errorf("asked to wait two hours: %s", after)
+	}
+}
+
 // The recorded errors of all providers, where they are at hand.
 func TestRecordedErrorsAreJudgedRight(t *testing.T) {
 	const dir = "../../../shared/fixtures"
