@@ -155,8 +155,8 @@ func (c *Client) limited(a attempt, after time.Duration, sent time.Time) (held, 
 // opened reads a stream's first event. It returns false and the outcome if the
 // stream begins with an error or breaks off before.
 func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, bool) {
-	prefix, err := peek(r.Body, r.Meter)
-	r.Prefix = prefix
+	prefix, rest, err := peek(r.Body, r.Meter)
+	r.Prefix, r.Body = prefix, rest
 	report := r.Meter.Report()
 	switch {
 	case report.Failure != nil && report.Events <= 1: // later ones are the client's to see

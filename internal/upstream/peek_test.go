@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 )
 
 func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
@@ -19,7 +21,7 @@ func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
 		failure string
 		err     error
 	}{
-		{"an event", strings.NewReader("one\ntwo\n"), "one\ntwo\n", "", "", nil},
+		{"all events that came with it", strings.NewReader("one\ntwo\n"), "one\ntwo\n", "", "", nil},
 		{"an event byte by byte", iotest.OneByteReader(strings.NewReader("one\ntwo\n")), "one\n", "two\n", "", nil},
 		{"an error byte by byte", iotest.OneByteReader(strings.NewReader("error busy\nmore\n")), "error busy\n", "more\n", "busy", nil},
 		{"a comment", iotest.OneByteReader(strings.NewReader(": queued\none\n")), ": queued\n", "one\n", "", nil},
@@ -33,7 +35,7 @@ func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
 		{"an event larger than any error", strings.NewReader(long + "\n"), long[:maxPeek], long[maxPeek:] + "\n", "", nil},
 	} {
 		m := &lineMeter{}
-		prefix, err := peek(s.from, m)
+		prefix, left, err := peek(io.NopCloser(s.from), m)
 		if string(prefix) != s.prefix || !errors.Is(err, s.err) {
 			t.Errorf("%s: released %.40q with %v, want %.40q with %v", s.what, prefix, err, s.prefix, s.err)
 		}
@@ -43,8 +45,67 @@ func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if rest, _ := io.ReadAll(s.from); string(rest) != s.rest {
+		if rest, _ := io.ReadAll(left); string(rest) != s.rest {
 			t.Errorf("%s: %.40q is left, want %.40q", s.what, rest, s.rest)
 		}
 	}
+}
+
+// A provider may send its header long before it knows what to say.
+func TestAStreamIsNotHeldForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for what, s := range map[string]struct {
+			writes []string // one every two seconds
+			read   int      // bytes at a time
+			err    error
+		}{
+			"events that come late":    {[]string{"one\n", "two\n"}, 100, io.EOF},
+			"read in small pieces":     {[]string{"one\n", "two\n"}, 1, io.EOF},
+			"an error that comes late": {[]string{"error busy\n"}, 100, io.EOF},
+			"a break that comes late":  {nil, 100, io.ErrUnexpectedEOF},
+		} {
+			from, to := io.Pipe()
+			go func() {
+				for _, w := range s.writes {
+					time.Sleep(2 * time.Second)
+					to.Write([]byte(w))
+				}
+				time.Sleep(2 * time.Second)
+				to.CloseWithError(s.err)
+			}()
+			start := time.Now()
+			prefix, rest, err := peek(from, &lineMeter{})
+			if d := time.Since(start); err != nil || len(prefix) != 0 || d != patience {
+				t.Errorf("%s: %q, %v after %s", what, prefix, err, d)
+			}
+			var got []byte
+			for err == nil {
+				p := make([]byte, s.read)
+				var n int
+				n, err = rest.Read(p)
+				got = append(got, p[:n]...)
+			}
+			if want := strings.Join(s.writes, ""); string(got) != want || err != s.err {
+				t.Errorf("%s: then %q, %v", what, got, err)
+			}
+			if _, again := rest.Read(make([]byte, 1)); again != s.err {
+				t.Errorf("%s: after the end: %v", what, again)
+			}
+			rest.Close()
+		}
+	})
+}
+
+func TestClosingAStreamThatIsQuietEndsTheReadAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine stays
+		from, _ := io.Pipe()
+		_, rest, err := peek(from, &lineMeter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest.Close()
+		if _, err := rest.Read(make([]byte, 1)); err == nil {
+			t.Errorf("a closed stream can be read")
+		}
+	})
 }
