@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ type setup struct {
 	redisKey  string // further keys of store.redis
 	top       string // further keys at the top, one a line
 	providers string // further providers, one a line
+	alone     bool   // nothing else runs meanwhile: the case measures time
 	fake      fakellm.Options
 }
 
@@ -45,11 +47,15 @@ type world struct {
 	t                    *testing.T
 }
 
+func TestMain(m *testing.M) { os.Exit(gatewaytest.Main(m)) }
+
 // start starts a case's world. After the test it checks that nothing is left
 // over, unless the test has ended the gateways itself.
 func start(t *testing.T, s setup) *world {
 	t.Helper()
-	t.Parallel()
+	if !s.alone {
+		t.Parallel()
+	}
 	w := &world{t: t, provider: gatewaytest.StartProvider(t, s.fake)}
 	if s.redis {
 		w.redis = redistest.Start(t)
