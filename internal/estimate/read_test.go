@@ -144,13 +144,17 @@ func TestToolsOf20KBAreCountedNearlyWhole(t *testing.T) {
 	}
 }
 
-func TestDeclarationsAreRenderedAsTypeScript(t *testing.T) {
-	d := declarations{}
+const weather = `{"name":"weather","description":"Tells\nthe weather.","parameters":{"type":"object","required":["place"],"properties":{
+	"place":{"type":"string","description":"A town"},"unit":{"type":"string","enum":["C","F"]},"days":{"type":["integer","null"]},
+	"near":{"type":"object","properties":{"km":{"type":"number"},"of":{"type":"string"}}},
+	"at":{"type":"object","required":["x"],"properties":{"x":{"type":"number","description":"East"}}},
+	"tags":{"type":"array","items":{"type":"string"}},"any":{},"none":{"type":"null"},
+	"either":{"anyOf":[{"type":"boolean"},{"type":"integer","enum":[1,2]}]},"list":{"type":"array"}}}}`
+
+func TestFunctionsAreDeclaredWithIndent(t *testing.T) {
+	d := declarations{layout: functionsLayout}
 	d.open()
-	d.function([]byte(`{"name":"weather","description":"Tells\nthe weather.","parameters":{"type":"object","required":["place"],"properties":{
-		"place":{"type":"string","description":"A town"},"unit":{"type":"string","enum":["C","F"]},"days":{"type":["integer","null"]},
-		"near":{"type":"object","properties":{"km":{"type":"number","description":"not shown"}}},"tags":{"type":"array","items":{"type":"string"}},
-		"any":{},"none":{"type":"null"},"either":{"anyOf":[{"type":"boolean"},{"type":"integer","enum":[1,2]}]},"list":{"type":"array"}}}}`))
+	d.function([]byte(weather))
 	d.function([]byte(`{"name":"now"}`))
 	d.close()
 	want := `namespace functions {
@@ -164,6 +168,10 @@ unit?: "C" | "F",
 days?: number | null,
 near?: {
   km?: number,
+  of?: string,
+},
+at?: {
+  x: number,
 },
 tags?: string[],
 any?: any,
@@ -173,6 +181,41 @@ list?: any[],
 }) => any;
 
 type now = () => any;
+
+} // namespace functions`
+	if got := string(d.out); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestToolsAreDeclaredWithAllDescriptionsOrOnOneLine(t *testing.T) {
+	d := declarations{layout: toolsLayout}
+	d.open()
+	d.function([]byte(weather))
+	d.function([]byte(`{"name":"plain","parameters":{"properties":{"a":{"type":"string"},"b":{"type":"object"}},"required":["b"]}}`))
+	d.close()
+	want := `namespace functions {
+
+// Tells
+the weather.
+type weather = (_: {
+// A town
+place: string,
+unit?: "C" | "F",
+days?: number | null,
+near?: { km?: number, of?: string },
+at?: {
+// East
+x: number,
+},
+tags?: string[],
+any?: any,
+none?: null,
+either?: boolean | 1 | 2,
+list?: any[],
+}) => any;
+
+type plain = (_: { a?: string, b: {  } }) => any;
 
 } // namespace functions`
 	if got := string(d.out); got != want {

@@ -7,11 +7,26 @@ import (
 )
 
 // declarations renders functions as OpenAI shows them to its models: as
-// declarations in a TypeScript namespace. What providers keep to themselves
-// was found by comparing such text with bills.
+// declarations in a TypeScript namespace. How they are laid out is not
+// published: both layouts were found by comparing such text with bills, and
+// explain every one of them.
 type declarations struct {
-	out []byte
+	layout layout
+	out    []byte
 }
+
+// layout is how an object's properties are laid out.
+type layout uint8
+
+const (
+	// functionsLayout is that of the parameter functions: each property on a
+	// line of its own, indented by two a level; descriptions of inner ones are
+	// left out.
+	functionsLayout layout = iota
+	// toolsLayout is that of the parameter tools: no indent, and all
+	// descriptions; an object none of whose properties has one is on one line.
+	toolsLayout
+)
 
 // schemaDepth is how deep schemas are rendered; what is deeper is any.
 const schemaDepth = 12
@@ -45,9 +60,55 @@ func (d *declarations) function(raw []byte) {
 		d.add(" = () => any;\n\n")
 		return
 	}
-	d.add(" = (_: {\n")
-	d.properties(properties, find(parameters, "required"), 0, 0)
-	d.add("\n}) => any;\n\n")
+	d.add(" = (_: ")
+	d.object(properties, find(parameters, "required"), 0, 0)
+	d.add(") => any;\n\n")
+}
+
+// object renders a type with properties.
+func (d *declarations) object(properties, required []byte, indent, depth int) {
+	if d.layout == toolsLayout && !described(properties) {
+		d.add("{ ")
+		d.inline(properties, required, depth)
+		d.add(" }")
+		return
+	}
+	d.add("{\n")
+	d.properties(properties, required, indent, depth)
+	d.add("\n}")
+}
+
+// described tells whether a property has a description.
+func described(properties []byte) bool {
+	for m := jsonscan.MembersAt(properties, 0); m.Next(); {
+		if description := find(m.Bytes(), "description"); len(description) > 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// inline renders an object's properties on one line.
+func (d *declarations) inline(raw, required []byte, depth int) {
+	must := names(required)
+	first := true
+	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		if !first {
+			d.add(", ")
+		}
+		first = false
+		d.property(m.Key(), m.Bytes(), must, 0, depth)
+	}
+}
+
+// property renders a property's name and type.
+func (d *declarations) property(name, schema []byte, must map[string]struct{}, indent, depth int) {
+	d.out = append(d.out, name...)
+	if _, ok := must[string(name)]; !ok {
+		d.add("?")
+	}
+	d.add(": ")
+	d.schema(schema, indent, depth+1)
 }
 
 // properties renders an object's properties, each on its line.
@@ -60,25 +121,22 @@ func (d *declarations) properties(raw, required []byte, indent, depth int) {
 		}
 		first = false
 		schema := m.Bytes()
-		if description := find(schema, "description"); len(description) > 2 && indent < describedDepth {
+		if description := find(schema, "description"); len(description) > 2 && (d.layout == toolsLayout || indent < describedDepth) {
 			d.indent(indent)
 			d.add("// ")
 			d.text(description)
 			d.add("\n")
 		}
-		key := m.Key()
 		d.indent(indent)
-		d.out = append(d.out, key...)
-		if _, ok := must[string(key)]; !ok {
-			d.add("?")
-		}
-		d.add(": ")
-		d.schema(schema, indent, depth+1)
+		d.property(m.Key(), schema, must, indent, depth)
 		d.add(",")
 	}
 }
 
 func (d *declarations) indent(n int) {
+	if d.layout == toolsLayout {
+		return
+	}
 	for range n {
 		d.out = append(d.out, ' ')
 	}
@@ -127,13 +185,7 @@ func (d *declarations) named(kind string, raw []byte, indent, depth int) {
 		}
 		d.add(kind)
 	case "object":
-		properties := find(raw, "properties")
-		d.add("{\n")
-		if isFilled(properties) {
-			d.properties(properties, find(raw, "required"), indent+2, depth)
-		}
-		d.add("\n")
-		d.add("}")
+		d.object(find(raw, "properties"), find(raw, "required"), indent+2, depth)
 	case "array":
 		if items := find(raw, "items"); jsonscan.KindAt(items, 0) == jsonscan.Object {
 			d.schema(items, indent, depth+1)

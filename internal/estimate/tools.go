@@ -5,7 +5,7 @@ import "llmgw/internal/jsonscan"
 // allTools counts tools, functions, and the choice among them.
 func (r *reader) allTools(s *sections) {
 	r.remember(kindTools, s.tools, (*reader).toolList)
-	r.remember(kindFunctions, s.functions, (*reader).toolList)
+	r.remember(kindFunctions, s.functions, (*reader).functionList)
 	if config := find(s.toolConfig, "tools"); config != nil { // Bedrock's
 		r.withTools = r.withTools || isFilled(config)
 		r.remember(kindTools, config, (*reader).toolList)
@@ -69,8 +69,14 @@ func isForced(choice []byte) bool {
 // counted as JSON, which is not less.
 const renderedBytes = 256 << 10
 
-// toolList counts a list of tools or functions.
-func (r *reader) toolList(raw []byte) {
+// toolList counts a list of tools.
+func (r *reader) toolList(raw []byte) { r.declare(raw, toolsLayout) }
+
+// functionList counts a list of functions, which are not wrapped in tools.
+func (r *reader) functionList(raw []byte) { r.declare(raw, functionsLayout) }
+
+// declare counts a list of tools or functions in a layout.
+func (r *reader) declare(raw []byte, layout layout) {
 	if !isFilled(raw) {
 		return
 	}
@@ -82,7 +88,7 @@ func (r *reader) toolList(raw []byte) {
 		r.t.tools += r.json(raw)
 		return
 	}
-	d := declarations{out: r.out[:0]}
+	d := declarations{layout: layout, out: r.out[:0]}
 	d.open()
 	functions := false
 	for e := jsonscan.ElementsAt(raw, 0); e.Next(); {
