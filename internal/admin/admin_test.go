@@ -187,7 +187,7 @@ func TestHealthNeedsNoTokenAndReadinessSaysTheState(t *testing.T) {
 func TestATeamsLimitsAreReadFromTheStoreNow(t *testing.T) {
 	g := newGateway()
 	res, body := g.ask(t, "GET", "/admin/v1/teams/search", "")
-	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/json" {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
 	}
 	wantJSON(t, body, `{"name":"search","models":["gpt-4o","mini"],"keys":["search-prod"],"at":"2026-11-29T12:00:00Z","limits":[
@@ -200,7 +200,7 @@ func TestATeamsLimitsAreReadFromTheStoreNow(t *testing.T) {
 		{"scope":"user","owner":"search","name":"user-tpm","unit":"tokens","amount":5000,"per":"minute","capacity":5000,"mode":"enforce","limited_by":"user/user-tpm"},
 		{"scope":"ip","owner":"","name":"ip-rpm","unit":"requests","amount":600,"per":"minute","capacity":600,"mode":"enforce","limited_by":"ip/ip-rpm"}]}`)
 
-	if res, _ := g.ask(t, "GET", "/admin/v1/teams/nobody", ""); res.StatusCode != 404 {
+	if res, _ := g.ask(t, "GET", "/admin/v1/teams/nobody", ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("an unknown team: status %d, want 404", res.StatusCode)
 	}
 	_, body = g.ask(t, "GET", "/admin/v1/teams", "")
@@ -212,12 +212,12 @@ func TestAStoreThatIsAwayIs503(t *testing.T) {
 	g.readErr = errors.New("i/o timeout")
 	for _, path := range []string{"/admin/v1/teams/search", "/admin/v1/usage", "/admin/v1/enforcement"} {
 		res, body := g.ask(t, "GET", path, "")
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "i/o timeout") {
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "i/o timeout") {
 			t.Errorf("%s: status %d, %s", path, res.StatusCode, body)
 		}
 	}
 	res, body := g.ask(t, "GET", "/admin/v1/live", "")
-	if res.StatusCode != 200 || strings.Count(body, "i/o timeout") != 3 {
+	if res.StatusCode != http.StatusOK || strings.Count(body, "i/o timeout") != 3 {
 		t.Errorf("live: status %d, want what there is and three problems: %s", res.StatusCode, body)
 	}
 }
@@ -234,7 +234,7 @@ func TestUsageIsAskedForAsTheQuerySays(t *testing.T) {
 		{"?to=2026-11-02T00:00:00.5Z&group_by=team,team", "2026-11-01T00:00:00.5Z", "2026-11-02T00:00:00.5Z", "team"},
 	} {
 		res, body := g.ask(t, "GET", "/admin/v1/usage"+c.query, "")
-		if res.StatusCode != 200 {
+		if res.StatusCode != http.StatusOK {
 			t.Errorf("%s: status %d: %s", c.query, res.StatusCode, body)
 			continue
 		}
@@ -252,7 +252,7 @@ func TestUsageIsAskedForAsTheQuerySays(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"?from=yesterday", "?to=1", "?group_by=moon", "?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z"} {
-		if res, body := g.ask(t, "GET", "/admin/v1/usage"+bad, ""); res.StatusCode != 400 {
+		if res, body := g.ask(t, "GET", "/admin/v1/usage"+bad, ""); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d: %s", bad, res.StatusCode, body)
 		}
 	}
@@ -262,7 +262,7 @@ func TestABlockIsMadeListedAndRemoved(t *testing.T) {
 	g := newGateway()
 	res, body := g.ask(t, "POST", "/admin/v1/blocks", `{"scope":"team","value":"search","reason":"runaway job","ttl":"15m"}`)
 	var made struct{ ID string }
-	if err := json.Unmarshal([]byte(body), &made); err != nil || res.StatusCode != 201 || made.ID == "" {
+	if err := json.Unmarshal([]byte(body), &made); err != nil || res.StatusCode != http.StatusCreated || made.ID == "" {
 		t.Fatalf("status %d: %s", res.StatusCode, body)
 	}
 	if got := res.Header.Get("Location"); got != "/admin/v1/blocks/"+made.ID {
@@ -270,21 +270,21 @@ func TestABlockIsMadeListedAndRemoved(t *testing.T) {
 	}
 	_, body = g.ask(t, "GET", "/admin/v1/blocks", "")
 	wantJSON(t, body, `{"blocks":[{"id":"`+made.ID+`","scope":"team","value":"search","reason":"runaway job","expires_at":"2026-11-29T12:15:00Z"}]}`)
-	if res, body := g.ask(t, "DELETE", "/admin/v1/blocks/"+made.ID, ""); res.StatusCode != 204 || body != "" {
+	if res, body := g.ask(t, "DELETE", "/admin/v1/blocks/"+made.ID, ""); res.StatusCode != http.StatusNoContent || body != "" {
 		t.Errorf("delete: status %d, %q", res.StatusCode, body)
 	}
-	if res, _ := g.ask(t, "DELETE", "/admin/v1/blocks/"+made.ID, ""); res.StatusCode != 404 {
+	if res, _ := g.ask(t, "DELETE", "/admin/v1/blocks/"+made.ID, ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("delete again: status %d, want 404", res.StatusCode)
 	}
 	_, body = g.ask(t, "GET", "/admin/v1/blocks", "")
 	wantJSON(t, body, `{"blocks":[]}`)
 	for _, bad := range []string{``, `[]`, `{"scope":"moon","value":"x"}`, `{"scope":"team"}`, `{"scope":"ip","value":"x"}`,
 		`{"scope":"team","value":"x","ttl":"-1m"}`, `{"scope":"team","value":"x","expires_at":"2020-01-01T00:00:00Z"}`} {
-		if res, body := g.ask(t, "POST", "/admin/v1/blocks", bad); res.StatusCode != 400 || !strings.Contains(body, `"message":`) {
+		if res, body := g.ask(t, "POST", "/admin/v1/blocks", bad); res.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"message":`) {
 			t.Errorf("%s: status %d: %s", bad, res.StatusCode, body)
 		}
 	}
-	if res, _ := g.ask(t, "POST", "/admin/v1/blocks", strings.Repeat(" ", maxBody+1)); res.StatusCode != 413 {
+	if res, _ := g.ask(t, "POST", "/admin/v1/blocks", strings.Repeat(" ", maxBody+1)); res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body without end: status %d, want 413", res.StatusCode)
 	}
 }
@@ -292,13 +292,13 @@ func TestABlockIsMadeListedAndRemoved(t *testing.T) {
 func TestTheMainSwitchIsSeenAndMoved(t *testing.T) {
 	g := newGateway()
 	res, body := g.ask(t, "PUT", "/admin/v1/enforcement", `{"mode":"shadow"}`)
-	if res.StatusCode != 200 || g.mode != "shadow" {
+	if res.StatusCode != http.StatusOK || g.mode != "shadow" {
 		t.Errorf("status %d, mode %s: %s", res.StatusCode, g.mode, body)
 	}
 	_, body = g.ask(t, "GET", "/admin/v1/enforcement", "")
 	wantJSON(t, body, `{"mode":"shadow"}`)
 	for _, bad := range []string{``, `{}`, `{"mode":"maybe"}`, `{"mode":"off","x":1}`, `{"mode":"off"} {}`, `{"mode":1}`} {
-		if res, body := g.ask(t, "PUT", "/admin/v1/enforcement", bad); res.StatusCode != 400 || g.mode != "shadow" {
+		if res, body := g.ask(t, "PUT", "/admin/v1/enforcement", bad); res.StatusCode != http.StatusBadRequest || g.mode != "shadow" {
 			t.Errorf("%s: status %d, mode %s: %s", bad, res.StatusCode, g.mode, body)
 		}
 	}
@@ -306,12 +306,12 @@ func TestTheMainSwitchIsSeenAndMoved(t *testing.T) {
 
 func TestAReloadSaysEverythingThatIsWrong(t *testing.T) {
 	g := newGateway()
-	if res, body := g.ask(t, "POST", "/admin/v1/reload", ""); res.StatusCode != 200 {
+	if res, body := g.ask(t, "POST", "/admin/v1/reload", ""); res.StatusCode != http.StatusOK {
 		t.Errorf("status %d: %s", res.StatusCode, body)
 	}
 	g.reloadErr = errors.Join(errors.New("gw.yaml:3:5: unknown key"), errors.Join(errors.New("gw.yaml:9:1: amount is negative")))
 	res, body := g.ask(t, "POST", "/admin/v1/reload", "")
-	if res.StatusCode != 422 {
+	if res.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("status %d, want 422", res.StatusCode)
 	}
 	wantJSON(t, body, `{"error":{"code":"invalid_configuration","message":"The configuration was refused with 2 errors; the old one stays in force."},
@@ -326,7 +326,7 @@ func TestExplainTakesAnObjectOrAString(t *testing.T) {
 		{`{"key_id":"k","path":"/v1/chat/completions","body":"not json"}`, `not json`},
 	} {
 		res, body := g.ask(t, "POST", "/admin/v1/explain", c.body)
-		if res.StatusCode != 200 || g.explained.body != c.want || g.explained.key != "k" || g.explained.path != "/v1/chat/completions" {
+		if res.StatusCode != http.StatusOK || g.explained.body != c.want || g.explained.key != "k" || g.explained.path != "/v1/chat/completions" {
 			t.Errorf("%s: status %d, explained %+v", c.body, res.StatusCode, g.explained)
 		}
 		wantJSON(t, body, `{"input_tokens":12}`)
@@ -343,7 +343,7 @@ func TestExplainTakesAnObjectOrAString(t *testing.T) {
 		}
 	}
 	g.readErr = errors.New("i/o timeout")
-	if res, _ := g.ask(t, "POST", "/admin/v1/explain", `{"key_id":"k","path":"/p","body":{}}`); res.StatusCode != 503 {
+	if res, _ := g.ask(t, "POST", "/admin/v1/explain", `{"key_id":"k","path":"/p","body":{}}`); res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("without the store: status %d, want 503", res.StatusCode)
 	}
 }
@@ -382,11 +382,11 @@ func TestWhatTheGatewayDoesNotHaveIs501(t *testing.T) {
 		"GET /admin/v1/usage", "GET /admin/v1/blocks", "POST /admin/v1/blocks", "DELETE /admin/v1/blocks/x", "GET /admin/v1/enforcement",
 		"PUT /admin/v1/enforcement", "POST /admin/v1/reload"} {
 		method, path, _ := strings.Cut(target, " ")
-		if res, _ := g.ask(t, method, path, "{}"); res.StatusCode != 501 {
+		if res, _ := g.ask(t, method, path, "{}"); res.StatusCode != http.StatusNotImplemented {
 			t.Errorf("%s: status %d, want 501", target, res.StatusCode)
 		}
 	}
-	if res, body := g.ask(t, "GET", "/admin/v1/live", ""); res.StatusCode != 200 || !strings.Contains(body, `"budgets":[]`) {
+	if res, body := g.ask(t, "GET", "/admin/v1/live", ""); res.StatusCode != http.StatusOK || !strings.Contains(body, `"budgets":[]`) {
 		t.Errorf("live: status %d: %s", res.StatusCode, body)
 	}
 }
@@ -402,7 +402,7 @@ func TestManyPagesShareOneReading(t *testing.T) {
 	}{{0, 1}, {0, 1}, {500 * time.Millisecond, 1}, {500 * time.Millisecond, 2}} {
 		now = now.Add(s.after)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/dashboard/live", nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/dashboard/live", nil))
 		if w.Code != 200 || g.reads != s.reads {
 			t.Errorf("after %v: status %d, %d reads, want %d", s.after, w.Code, g.reads, s.reads)
 		}

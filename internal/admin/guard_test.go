@@ -19,17 +19,17 @@ func TestWithATokenEverythingButHealthWantsIt(t *testing.T) {
 		method, path, _ := strings.Cut(target, " ")
 		for _, authorization := range []string{"", "Bearer wrong", "Bearer ", "Basic " + token, "Bearer " + token + "x", token} {
 			res, body := g.ask(t, method, path, "{}", "Authorization", authorization)
-			if res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {
+			if res.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {
 				t.Errorf("%s with %q: status %d, %v", target, authorization, res.StatusCode, res.Header)
 			}
 			if strings.Contains(body, token) {
 				t.Errorf("%s tells the token", target)
 			}
 		}
-		if res, _ := g.ask(t, method, path, "{}", "Authorization", "bearer  "+token); res.StatusCode == 401 {
+		if res, _ := g.ask(t, method, path, "{}", "Authorization", "bearer  "+token); res.StatusCode == http.StatusUnauthorized {
 			t.Errorf("%s with the token: status 401", target)
 		}
-		if res, _ := g.ask(t, method, path+"?token="+token, "{}"); res.StatusCode != 401 {
+		if res, _ := g.ask(t, method, path+"?token="+token, "{}"); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s takes the token from the address, which gets into logs", target)
 		}
 	}
@@ -43,7 +43,7 @@ func TestTheLoginsPassOpensTheDashboardAlone(t *testing.T) {
 
 	form := url.Values{"token": {token}}.Encode()
 	res, _ := g.ask(t, "POST", "/dashboard/login", form, "Content-Type", "application/x-www-form-urlencoded")
-	if res.StatusCode != 303 || res.Header.Get("Location") != "/dashboard" || len(res.Cookies()) != 1 {
+	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/dashboard" || len(res.Cookies()) != 1 {
 		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
 	}
 	cookie := res.Cookies()[0]
@@ -75,7 +75,7 @@ func TestTheLoginsPassOpensTheDashboardAlone(t *testing.T) {
 	}
 	g.Token = "another"
 	now = clock
-	if res, _ := g.ask(t, "GET", "/dashboard/live", "", "Cookie", pass); res.StatusCode != 401 {
+	if res, _ := g.ask(t, "GET", "/dashboard/live", "", "Cookie", pass); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a pass outlives its token: status %d", res.StatusCode)
 	}
 }
@@ -84,7 +84,7 @@ func TestAWrongTokenAtTheLoginIsSaidSo(t *testing.T) {
 	g := newGateway()
 	g.Token = token
 	res, body := g.ask(t, "POST", "/dashboard/login", "token=wrong", "Content-Type", "application/x-www-form-urlencoded")
-	if res.StatusCode != 401 || len(res.Cookies()) != 0 || !strings.Contains(body, "That is not the admin token.") {
+	if res.StatusCode != http.StatusUnauthorized || len(res.Cookies()) != 0 || !strings.Contains(body, "That is not the admin token.") {
 		t.Errorf("status %d: %s", res.StatusCode, body)
 	}
 }
@@ -93,11 +93,11 @@ func TestAnotherSitesPageCannotChangeAnything(t *testing.T) {
 	g := newGateway()
 	for _, site := range []string{"cross-site", "same-site"} {
 		res, _ := g.ask(t, "POST", "/admin/v1/blocks", `{"scope":"team","value":"search"}`, "Sec-Fetch-Site", site)
-		if res.StatusCode != 403 || len(g.Blocks.List()) != 0 {
+		if res.StatusCode != http.StatusForbidden || len(g.Blocks.List()) != 0 {
 			t.Errorf("%s: status %d, %d blocks", site, res.StatusCode, len(g.Blocks.List()))
 		}
 	}
-	if res, _ := g.ask(t, "POST", "/admin/v1/blocks", `{"scope":"team","value":"search"}`, "Sec-Fetch-Site", "same-origin"); res.StatusCode != 201 {
+	if res, _ := g.ask(t, "POST", "/admin/v1/blocks", `{"scope":"team","value":"search"}`, "Sec-Fetch-Site", "same-origin"); res.StatusCode != http.StatusCreated {
 		t.Errorf("same-origin: status %d", res.StatusCode)
 	}
 }
@@ -105,7 +105,7 @@ func TestAnotherSitesPageCannotChangeAnything(t *testing.T) {
 func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
 	g := newGateway()
 	res, body := g.ask(t, "GET", "/dashboard", "")
-	if res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
 		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
 	}
 	policy := res.Header.Get("Content-Security-Policy")

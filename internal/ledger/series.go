@@ -47,7 +47,7 @@ type recent struct {
 
 // Series returns the last hour. It reads few maps when it is asked often.
 func (l *Ledger) Series(ctx context.Context) (Series, error) {
-	now := floorDiv(l.config.Now().Unix(), 60)
+	now := div60(l.config.Now().Unix())
 	first := now - seriesMinutes + 1
 	minutes, err := l.recentMinutes(ctx, first, now)
 	if err != nil {

@@ -80,7 +80,7 @@ func (p pending) successor() pending {
 }
 
 func (p *pending) add(e Entry) {
-	minute := e.Time.Unix() / 60
+	minute := div60(e.Time.Unix())
 	s := p.minutes[minute]
 	if s == nil {
 		s = newSum()
@@ -110,7 +110,7 @@ func (p *pending) fold() {
 		return
 	}
 	oldest := slices.Min(slices.Collect(maps.Keys(p.minutes)))
-	p.hour(oldest / 60).merge(p.minutes[oldest])
+	p.hour(div60(oldest)).merge(p.minutes[oldest])
 	delete(p.minutes, oldest)
 }
 
@@ -145,7 +145,7 @@ func (p *pending) batches(after int64) []batch {
 	}
 	for _, m := range slices.Sorted(maps.Keys(p.minutes)) {
 		put(minuteName(m), p.minutes[m], minutesKept)
-		p.hour(m / 60).merge(p.minutes[m])
+		p.hour(div60(m)).merge(p.minutes[m])
 	}
 	for _, h := range slices.Sorted(maps.Keys(p.hours)) {
 		put(hourName(h), p.hours[h], hoursKept)

@@ -106,15 +106,15 @@ func span(from, to, now time.Time) []string {
 	if !from.Before(to) {
 		return nil
 	}
-	minute := floorDiv(from.Unix(), 60)
-	end := floorDiv(to.Add(time.Minute-1).Unix(), 60) // exclusive
-	end = min(end, floorDiv(now.Unix(), 60)+60)       // beyond: nothing yet
-	minute = max(minute, floorDiv(now.Add(-hoursKept).Unix(), 60))
-	firstMinute := floorDiv(now.Add(-minutesKept).Unix(), 60) + 1
+	minute := div60(from.Unix())
+	end := div60(to.Add(time.Minute - 1).Unix()) // exclusive
+	end = min(end, div60(now.Unix())+60)         // beyond: nothing yet
+	minute = max(minute, div60(now.Add(-hoursKept).Unix()))
+	firstMinute := div60(now.Add(-minutesKept).Unix()) + 1
 
 	var names []string
 	for minute < end {
-		hour := floorDiv(minute, 60)
+		hour := div60(minute)
 		whole := minute == hour*60 && minute+60 <= end
 		if whole || minute < firstMinute {
 			names = append(names, hourName(hour))
@@ -127,9 +127,10 @@ func span(from, to, now time.Time) []string {
 	return names
 }
 
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
+// div60 is n ÷ 60, rounded down: seconds to minutes, minutes to hours.
+func div60(n int64) int64 {
+	q := n / 60
+	if n%60 < 0 {
 		q--
 	}
 	return q
