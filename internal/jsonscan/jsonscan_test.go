@@ -274,6 +274,117 @@ func TestTheLastOfTwoKeysIsFound(t *testing.T) {
 	}
 }
 
+func TestAKindIsToldByItsFirstByte(t *testing.T) {
+	for text, want := range map[string]Kind{
+		`{`: Object, `[`: Array, `"`: String, `t`: Bool, `f`: Bool, `n`: Null, `-`: Number, `0`: Number, `9`: Number, `x`: None, ` `: None, `]`: None, `+`: None, `.`: None, ``: None,
+	} {
+		if got := KindAt([]byte(text), 0); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+	if KindAt([]byte("{}"), -1) != None || KindAt([]byte("{}"), 2) != None {
+		t.Error("a kind was told outside of the text")
+	}
+}
+
+func TestSkipStopsBehindOneValue(t *testing.T) {
+	for text, want := range map[string]int{
+		`1,2`: 1, `-1.5e+3]`: 7, `"a\"b"c`: 6, `{"a":[1]}}`: 9, `[] `: 2, `null1`: 4, `true,`: 4, `[[],{}]x`: 7, `0123`: 1, `1.5.5`: 3, `""""`: 2,
+	} {
+		if got, err := Skip([]byte(text), 0); err != nil || got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, at := range []int{-1, 2, 99} {
+		if _, err := Skip([]byte(`{}`), at); err == nil {
+			t.Errorf("a value was found at %d", at)
+		}
+	}
+}
+
+func TestADocumentIsFoundBehindAMarkAndWhiteSpace(t *testing.T) {
+	for text, want := range map[string]Span{
+		`{}`: {0, 2}, " \t\r\n7 ": {4, 5}, "\xef\xbb\xbf[]": {3, 5}, "\xef\xbb\xbf \"x\"\n": {4, 7},
+	} {
+		if got, err := Document([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"\xef\xbb{}", " \xef\xbb\xbf{}", "\xef\xbb\xbf\xef\xbb\xbf{}"} {
+		if _, err := Document([]byte(text)); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+func TestStringsAreDecodedAtEveryEscape(t *testing.T) {
+	for token, want := range map[string]string{
+		`""`:                   "",
+		`"\"\\\/\b\f\n\r\t"`:   "\"\\/\b\f\n\r\t",
+		`"\u0000\u00e9\u4E16"`: "\x00\u00e9\u4e16",
+		`"\ud83d\ude00"`:       "\U0001F600",
+		`"\uD83D\uDE00x"`:      "\U0001F600x",
+		`"\ud83d"`:             "\uFFFD",
+		`"\ud83dx"`:            "\uFFFDx",
+		`"\ud83d\n"`:           "\uFFFD\n",
+		`"\ude00\ud83d"`:       "\uFFFD\uFFFD",
+		`"\ud83d\ud83d\ude00"`: "\uFFFD\U0001F600",
+		"\"a\xffb\"":           "a\uFFFDb",
+		"\"\xed\xa0\x80\\n\"":  "\uFFFD\uFFFD\uFFFD\n",
+	} {
+		if got := string(Text([]byte(token), nil)); got != want {
+			t.Errorf("%s: got %q, want %q", token, got, want)
+		}
+		if got := string(AppendText(nil, []byte(token))); got != want {
+			t.Errorf("%s, appended: got %q, want %q", token, got, want)
+		}
+	}
+	for token, want := range map[string]string{`"a\`: "a", `"ab\u00"`: "ab", `"a\uzzzz"`: "a", `7`: "", `"`: "", ``: ""} {
+		if got := string(AppendText(nil, []byte(token))); got != want {
+			t.Errorf("%q, which is no string: got %q, want %q", token, got, want)
+		}
+	}
+}
+
+func TestEveryCutOfADocumentIsAnError(t *testing.T) {
+	whole := `{"a":[1,-2.5e3,true,false,null,"x\u00e9\"y"],"b":{"c":{}},"d":[]}`
+	if _, err := Document([]byte(whole)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole {
+		if _, err := Document([]byte(whole[:n])); err == nil {
+			t.Errorf("%q is accepted", whole[:n])
+		}
+		if _, err := Document([]byte(whole[:n] + "\x00" + whole[n+1:])); err == nil {
+			t.Errorf("%q with a control character at %d is accepted", whole, n)
+		}
+	}
+}
+
+func TestLongStringsEndAtTheFirstByteThatCounts(t *testing.T) {
+	for length := range 40 {
+		for _, end := range []byte{'"', '\\', 0x1F, 0x00} {
+			for _, fill := range []byte{'a', 0x7F, 0x80, 0xFF, ' ', '!', '#', '[', ']'} {
+				text := append(bytes.Repeat([]byte{fill}, length), end, '"', '\\', 1, 2, 3, 4, 5, 6, 7)
+				if got := plain(text, 0); got != length {
+					t.Fatalf("%q: got %d, want %d", text, got, length)
+				}
+			}
+		}
+		if got := plain(bytes.Repeat([]byte("x"), length), 0); got != length {
+			t.Fatalf("%d plain bytes end at %d", length, got)
+		}
+	}
+}
+
+func TestAFlawSaysWhatItIs(t *testing.T) {
+	for flaw, want := range map[Flaw]string{NotNumber: "not a number", Negative: "negative", Fractional: "fractional", TooLarge: "too large", NoFlaw: "an integer"} {
+		if flaw.String() != want {
+			t.Errorf("got %q, want %q", flaw, want)
+		}
+	}
+}
+
 func BenchmarkDocument(b *testing.B) {
 	line := `{"role":"user","content":"` + strings.Repeat("The quick brown fox jumps. ", 40) + `","n":[1,2.5,{"a":null}]},`
 	text := []byte(`{"model":"gpt-4o","messages":[` + strings.Repeat(line, 300) + `{}],"max_tokens":1000}`)

@@ -100,7 +100,7 @@ func (p *Push) Broken() bool { return p.state == broken }
 // so.
 func (p *Push) End() {
 	if p.state == inWord && p.depth == 0 {
-		p.endScalar(kindOf(p.text[0]))
+		p.endWord()
 	}
 }
 

@@ -125,6 +125,83 @@ func TestPushHoldsLittleOfALongText(t *testing.T) {
 	}
 }
 
+func TestPushTakesNoKeyForAnother(t *testing.T) {
+	long := strings.Repeat("k", maxKey)
+	root := &Node{Fields: map[string]*Node{long: {ID: idModel}, "": {ID: idIn}, "a\nb": {ID: idDeep}}}
+	for text, want := range map[string]string{
+		`{"` + long + `":"m"}`:  `1=m`,
+		`{"` + long + `k":"m"}`: ``,
+		`{"":5}`:                `4=5`,
+		`{"a\nb":5}`:            `7=5`,
+		`{"a\u000ab":5}`:        `7=5`,
+	} {
+		var p Push
+		n := &notes{}
+		p.Start(root, n)
+		p.Write([]byte(text))
+		if got := strings.TrimSpace(n.String()); got != want || !p.Done() {
+			t.Errorf("%.20q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestPushPassesOverWhatLiesTooDeep(t *testing.T) {
+	root := &Node{}
+	n := root
+	for range MaxPath + 3 {
+		n.Fields = map[string]*Node{"a": {}}
+		n = n.Fields["a"]
+	}
+	n.ID = idModel
+	text := strings.Repeat(`{"a":`, MaxPath+3) + `"m"` + strings.Repeat(`}`, MaxPath+3)
+	var p Push
+	seen := &notes{}
+	p.Start(root, seen)
+	p.Write([]byte(text))
+	if seen.String() != "" || !p.Done() {
+		t.Errorf("got %q, done %v", seen.String(), p.Done())
+	}
+}
+
+func TestAWordIsReadOnlyIfItIsWhole(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"model":tru}`: ``, `{"model":nullx}`: ``, `{"model":-}`: ``, `{"model":1.}`: ``, `{"model":1e5}`: `1=1e5`, `{"model":-0.0}`: `1=-0.0`, `{"model":false}`: `1=false`,
+		`{"model":` + strings.Repeat("1", maxWord+9) + `}`: `1=` + strings.Repeat("1", maxWord),
+	} {
+		if got, _ := read(text); got != want {
+			t.Errorf("%.30q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestANumberMayBeAWholeText(t *testing.T) {
+	var p Push
+	for text, want := range map[string]string{`12`: `1=12`, ` true`: `1=true`, `"x"`: `1=x`, `12 `: `1=12`, `1x`: ``} {
+		n := &notes{}
+		p.Start(&Node{ID: idModel}, n)
+		p.Write([]byte(text))
+		p.End()
+		p.End()
+		if got := strings.TrimSpace(n.String()); got != want || p.Done() != (want != "") {
+			t.Errorf("%q: got %q, done %v", text, got, p.Done())
+		}
+	}
+}
+
+func TestAPushIsUsedAgain(t *testing.T) {
+	var p Push
+	n := &notes{}
+	for range 3 {
+		p.Start(tree, n)
+		p.Write([]byte(`{"usage":{"in":1,"x":"unfinished`))
+	}
+	p.Start(tree, n)
+	p.Write([]byte(`{"model":"m"}`))
+	if got := strings.TrimSpace(n.String()); got != `3( 4=1 3( 4=1 3( 4=1 1=m` || !p.Done() {
+		t.Errorf("got %q", got)
+	}
+}
+
 func FuzzPush(f *testing.F) {
 	for i, text := range seeds {
 		f.Add([]byte(text), uint64(i))

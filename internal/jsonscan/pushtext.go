@@ -133,15 +133,16 @@ func (p *Push) readWord(b []byte, i int) int {
 // maxWord is the longest number or word that is read; a longer one is none.
 const maxWord = 64
 
+// endWord takes a number or word that has ended; one that was cut for its
+// length is not looked at.
 func (p *Push) endWord() {
-	kind := kindOf(p.text[0])
-	if p.node != nil && p.node.ID != 0 {
+	if len(p.text) < maxWord {
 		if end, err := skipScalar(p.text, 0); err != nil || end != len(p.text) {
 			p.state = broken
 			return
 		}
 	}
-	p.endScalar(kind)
+	p.endScalar(kindOf(p.text[0]))
 }
 
 // passLevels passes over objects and arrays that no Node describes.
