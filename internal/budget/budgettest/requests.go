@@ -152,6 +152,23 @@ var requestCases = []testCase{
 		}
 		b.left(tpm, 40, 0)
 	}},
+	{"S40 another provider's limits are taken anew while the team's stay reserved", func(b *table) {
+		team := bucket("tpm", 100)
+		provider := func(name string) *budget.Limit {
+			return with(bucket("tokens", 50), func(l *budget.Limit) { l.Place, l.Tag = "provider/"+name, "provider/"+name })
+		}
+		first, second := provider("first"), provider("second")
+		call := b.grant(line(team, 40))
+		attempt := b.grant(line(first, 40))
+		b.settle(attempt, []budget.Line{line(first, 40)}, 0) // it failed
+		retry := b.grant(line(second, 40))
+		b.left(team, 60, 40)
+		b.left(first, 50, 0)
+		b.settle(retry, []budget.Line{line(second, 40)}, 25)
+		b.settle(call, []budget.Line{line(team, 40)}, 25)
+		b.left(team, 75, 0)
+		b.left(second, 25, 0)
+	}},
 	{"what was spent without the store is forced in, slots too", func(b *table) {
 		tpm, slot := bucket("tpm", 100), slots("slots", 1)
 		lines := []budget.Line{line(tpm, 300), line(slot, 1)}

@@ -104,6 +104,97 @@ func BenchmarkServerTime(b *testing.B) {
 	}
 }
 
+// BenchmarkBatchTime is Redis's own time for each request of a call of 64.
+func BenchmarkBatchTime(b *testing.B) {
+	s := open(b)
+	lines := limits(3)
+	l := s.lane(s.prefix)
+	ctx := context.Background()
+	var reserveTime, settleTime float64
+	for i := range b.N {
+		var reserves []*reserving
+		var settles []*settling
+		for j := range 64 {
+			r := budget.Request{ID: fmt.Sprintf("%d-%d", i, j), Epoch: "gw", Lines: lines, NotAfter: time.Now().Add(5 * time.Second)}
+			g := s.split(&r)[0]
+			reserves = append(reserves, &reserving{id: r.ID, epoch: r.Epoch, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
+				head: append(requestHead(&r), byte(len(g.lines)), byte(len(g.parts)))})
+			settles = append(settles, &settling{id: r.ID, body: usedBody([]int64{50, 50, 50, 1})})
+		}
+		server.Command(b, "config", "resetstat")
+		keys, args := l.reserveCall(reserves)
+		l.reserved(s.run(ctx, &s.scripts.reserve, keys, args), reserves)
+		reserveTime += perCall(b)
+		server.Command(b, "config", "resetstat")
+		l.settled(s.run(ctx, &s.scripts.settle, l.settleKeys(settles), l.settleArgs(settles)), settles)
+		settleTime += perCall(b)
+	}
+	b.ReportMetric(reserveTime/float64(b.N)/64, "reserve-µs")
+	b.ReportMetric(settleTime/float64(b.N)/64, "settle-µs")
+}
+
+// BenchmarkReclaim is one call of a reclaim with 100,000 records to end.
+func BenchmarkReclaim(b *testing.B) {
+	s := open(b)
+	lines := limits(3)
+	const records = 100_000
+	var all sync.WaitGroup
+	for c := range 64 {
+		all.Go(func() {
+			for i := c; i < records; i += 64 {
+				if _, err := s.Reserve(context.Background(), budget.Request{ID: strconv.Itoa(i), Epoch: "gw", Lines: lines}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	record := memoryOf(b, s.prefix+":r:7")
+	s.SetClock(time.Now().Add(time.Hour))
+	if _, err := s.Reclaim(context.Background(), time.Second, 0); err != nil { // fence
+		b.Fatal(err)
+	}
+	calls := min(b.N, records/reclaimBatch)
+	before := cpu(b)
+	b.ResetTimer()
+	for range calls {
+		if got, err := s.Reclaim(context.Background(), time.Second, reclaimBatch); err != nil || got.Records != reclaimBatch {
+			b.Fatal(got, err)
+		}
+	}
+	b.ReportMetric((cpu(b)-before)*1000/float64(calls), "redis-ms/call")
+	b.ReportMetric(record, "B/record")
+}
+
+// BenchmarkMemory is what Redis keeps for a counter in use: of 10,000 users.
+func BenchmarkMemory(b *testing.B) {
+	s := open(b)
+	const users = 10_000
+	used := func() float64 {
+		_, rest, _ := strings.Cut(server.Command(b, "info", "memory"), "used_memory:")
+		n, _ := strconv.ParseFloat(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 64)
+		return n
+	}
+	l := limits(1)[0].Limit
+	before := used()
+	for i := range users {
+		line := budget.Line{Limit: l, Value: fmt.Sprintf("user-%08d", i), Amount: 1 << 39}
+		r := budget.Request{ID: strconv.Itoa(i), Epoch: "gw", Lines: []budget.Line{line}, NotAfter: time.Now().Add(time.Second)}
+		if _, err := s.Reserve(context.Background(), r); err != nil {
+			b.Fatal(err)
+		}
+		s.Enqueue(budget.Settlement{ID: r.ID, Epoch: "gw", Lines: r.Lines, Used: []int64{1 << 39}}, func(budget.Settled, error) {})
+	}
+	s.calls.Wait()
+	b.ReportMetric((used()-before)/users, "B/counter")
+	b.ReportMetric(memoryOf(b, s.rulesOf(l).key("user-00000007")), "B/key")
+}
+
+func memoryOf(b testing.TB, key string) float64 {
+	n, _ := strconv.ParseFloat(server.Command(b, "memory", "usage", key), 64)
+	return n
+}
+
 // cpu is the server's time so far, in seconds.
 func cpu(b testing.TB) float64 {
 	sum := 0.0

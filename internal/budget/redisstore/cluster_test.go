@@ -135,7 +135,8 @@ func forgotten(t *testing.T, s *Store) {
 	}
 }
 
-func TestASentinelLeadsToTheNewMaster(t *testing.T) {
+// What the new master has not seen is lost; what it has seen is settled there.
+func TestS29_ASentinelLeadsToTheNewMaster(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	replica.Replicate(t, master)
 	sentinel := redistest.StartSentinel(t, "main", master)

@@ -51,8 +51,15 @@ local function finish(rec, status, used, now)
   return unbooked
 end
 
--- write stores what finish and the like changed; nothing in it can fail.
+-- write stores what finish and the like changed; nothing after its first
+-- call can fail.
 local function write(base, records, now)
+  -- The index first, as in reserve.lua.
+  for epoch, ids in pairs(gone) do
+    for first = 1, #ids, 1000 do
+      call('ZREM', base .. ':open:' .. epoch, unpack(ids, first, min(first + 999, #ids)))
+    end
+  end
   for _, c in pairs(counters) do
     if c then save(c, now) end
   end
@@ -71,11 +78,6 @@ local function write(base, records, now)
       else
         call('SET', key, encode_record(rec), 'PX', int(keep + 1))
       end
-    end
-  end
-  for epoch, ids in pairs(gone) do
-    for first = 1, #ids, 1000 do
-      call('ZREM', base .. ':open:' .. epoch, unpack(ids, first, min(first + 999, #ids)))
     end
   end
 end

@@ -114,6 +114,37 @@ func TestS27_OutOfMemoryReservesFailAndSettlesWork(t *testing.T) {
 	}
 }
 
+func TestS28_AnErrorInsideAScriptWritesNothing(t *testing.T) {
+	s := open(t)
+	l := tpm(100)
+	other := *l
+	other.Name = "other"
+	r := request("r1", l, 10)
+	r.Lines = append(r.Lines, budget.Line{Limit: &other, Amount: 10})
+
+	server.Command(t, "set", s.rulesOf(&other).key(""), "what no script wrote")
+	if _, err := s.Reserve(context.Background(), r); err == nil {
+		t.Error("a counter that cannot be read was read")
+	}
+	server.Command(t, "del", s.rulesOf(&other).key(""))
+	server.Command(t, "set", s.prefix+":open:gw", "not an index")
+	r.ID = "r2"
+	if _, err := s.Reserve(context.Background(), r); err == nil {
+		t.Error("an index that is none was written")
+	}
+	server.Command(t, "del", s.prefix+":open:gw")
+	for _, l := range []*budget.Limit{l, &other} {
+		if got := left(t, s, l); got.Remaining != 100 || got.Open != 0 {
+			t.Errorf("%s: got %d left and %d open, want 100 and none", l.Name, got.Remaining, got.Open)
+		}
+	}
+	if ids, err := s.OpenIDs(context.Background(), "gw"); err != nil || len(ids) != 0 {
+		t.Errorf("open: got %v, %v, want none", ids, err)
+	}
+	r.ID = "r3"
+	reserve(t, s, r)
+}
+
 func TestScriptsThatRedisLostAreSentAgain(t *testing.T) {
 	s := open(t)
 	l := tpm(1000)

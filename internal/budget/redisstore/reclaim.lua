@@ -20,6 +20,7 @@ for e = 4, #ARGV do
   local open, ids = base .. ':open:' .. epoch
   if ARGV[3] == 'dead' then
     call('ZADD', base .. ':fenced', int(now), epoch)
+    call('ZREMRANGEBYSCORE', base .. ':fenced', '-inf', int(now - FENCED_FOR))
     call('PEXPIRE', base .. ':fenced', int(8 * FENCED_FOR))
     ids = call('ZRANGE', open, 0, most - ended)
   else

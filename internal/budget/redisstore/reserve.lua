@@ -111,10 +111,12 @@ for r = 1, n do
   end
 end
 
+-- The index first: were its key of another type, nothing would be written. A
+-- name in it without a record does no harm.
+for name, ids in pairs(index) do call('ZADD', base .. ':open:' .. name, unpack(ids)) end
 for _, c in pairs(opened) do save(c, now) end
 for key, rec in pairs(made) do
   local _, _, deadline = unpack_struct('<Bc0dd', rec, 2)
   call('SET', key, rec, 'PX', int(deadline - now + RECORD_KEEP))
 end
-for name, ids in pairs(index) do call('ZADD', base .. ':open:' .. name, unpack(ids)) end
 return table.concat(reply)

@@ -40,7 +40,8 @@ func (s *Store) Settle(ctx context.Context, settlements []budget.Settlement) ([]
 	return results, nil
 }
 
-// Enqueue implements budget.Enqueuer. After Close, done gets an error.
+// Enqueue implements budget.Enqueuer. done must not block: the calls behind it
+// wait. After Close it gets an error.
 func (s *Store) Enqueue(st budget.Settlement, done func(budget.Settled, error)) {
 	s.enqueue(context.Background(), st, done)
 }
