@@ -1,6 +1,6 @@
 // Package budgettest is the contract of budget.Store as tests: what every
-// store must answer in every case. The names of the cases, S1 to S42, are those
-// of docs/limits.md; T2 and T5 bound what can be overspent.
+// store must answer in every case. S1 to S42 number the cases of the specification
+// of limits; T2 and T5 bound what can be overspent.
 //
 // budgettest.go runs the cases and has their helpers; buckets.go, calendar.go
 // and sliding.go are the algorithms, requests.go is what one request does,

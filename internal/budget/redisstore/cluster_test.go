@@ -79,6 +79,15 @@ func severalSlots(t *testing.T, s *Store) {
 	if _, err := s.Reserve(ctx, budget.Request{ID: "one", Epoch: "gw", Lines: lines(41)}); !errors.Is(err, budget.ErrConflict) {
 		t.Errorf("other amounts: got %v, want %v", err, budget.ErrConflict)
 	}
+	other := lines(40)
+	other[0].Amount = 41 // b's, which is asked after a
+	if _, err := s.Reserve(ctx, budget.Request{ID: "one", Epoch: "gw", Lines: other}); !errors.Is(err, budget.ErrConflict) {
+		t.Errorf("another amount in a later slot: got %v, want %v", err, budget.ErrConflict)
+	}
+	s.calls.Wait()
+	if got := left(t, s, a).Open; got != 40 {
+		t.Errorf("a after a conflict elsewhere: got %d open, want 40", got)
+	}
 	if err := s.Report(ctx, []budget.Progress{{ID: "one", Lines: r.Lines, Used: []int64{1, 2, 3}}}); err != nil {
 		t.Fatal(err)
 	}

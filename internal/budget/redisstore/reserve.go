@@ -40,10 +40,11 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 	states := make([]budget.LineState, len(r.Lines))
 	v := budget.Verdict{Lines: states}
 	head := requestHead(&r)
+	var took []group // by this call, not by an earlier one with the same id
 	for i := range groups {
 		g := &groups[i]
 		if err := s.register(ctx, r.Epoch, g.base); err != nil {
-			s.cancel(&r, groups[:i])
+			s.cancel(&r, took)
 			return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
 		}
 		w := &reserving{
@@ -55,7 +56,7 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 			err = w.answer()
 		}
 		if err != nil {
-			s.cancel(&r, groups[:i])
+			s.cancel(&r, took)
 			return budget.Verdict{}, err
 		}
 		w.fill(states, g.lines)
@@ -68,6 +69,9 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 			v.Repeated = false
 			v.Outcome, v.Binding, v.Wait = budget.Decide(&r, states)
 			return v, nil
+		}
+		if s.cluster && w.status == decided {
+			took = append(took, *g)
 		}
 	}
 	v.Outcome, v.Binding = budget.Granted, -1
