@@ -68,12 +68,12 @@ func TestTargetsAreUsedByWhatTheyHaveLeft(t *testing.T) {
 func TestWhenAllAreFullTheShortestQueueIsJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		slow := provider("slow", func(p *Provider) { p.Limits.RequestsPerMinute = 6 })
+		slow := provider("slow", func(p *Provider) { p.Limits.RequestsPerMinute, p.MaxWait = 1, time.Hour })
 		quick := provider("quick", func(p *Provider) { p.Limits.RequestsPerMinute = 60 })
 		c := client(t, m, &script{}, nil, slow, quick)
 		targets := []Target{{Provider: slow, Weight: 9}, {Provider: quick, Weight: 1}}
 		spread(t, c, 2, targets...)
-		for range 5 {
+		for range 40 {
 			start := time.Now()
 			if got := spread(t, c, 1, targets...); got["quick"] != 1 || time.Since(start) > 1100*time.Millisecond {
 				t.Errorf("with both full, %v served after %s", got, time.Since(start))

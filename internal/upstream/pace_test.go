@@ -99,16 +99,13 @@ func (j *arrivals) sort() {
 // E9, H6, H8: the bucket is small beside the window, calls are counted, and the
 // window may have any length.
 func TestNoWindowOfAStrictProviderIsOverrunByCalls(t *testing.T) {
-	for _, window := range []time.Duration{0, 100 * time.Millisecond, time.Second, 1500 * time.Millisecond, 10 * time.Second, time.Minute} {
-		for _, rpm := range []int64{1, 3, 10, 59, 60, 61, 90, 500, 3000, 5000, 12345} {
+	for _, window := range []time.Duration{100 * time.Millisecond, time.Second, 1500 * time.Millisecond, 10 * time.Second, time.Minute} {
+		for _, rpm := range []int64{1, 3, 59, 60, 90, 500, 5000} {
 			for _, rest := range []time.Duration{0, 700 * time.Millisecond, 61 * time.Second} {
 				p := newPaced(&Provider{Name: "p", Limits: Limits{RequestsPerMinute: rpm, Window: window}}, "")
-				const run = 4 * time.Minute
+				const run = 150 * time.Second
 				j := drive(t, p, run, func() float64 { return 1 }, rest)
 				w := window
-				if w == 0 {
-					w = time.Second
-				}
 				allowed := max(1, math.Floor(float64(rpm)*w.Minutes()))
 				if got := j.worst(w); got > allowed {
 					t.Errorf("%d a minute, window %s, rests %s: %v in a window of %v", rpm, w, rest, got, allowed)

@@ -62,6 +62,20 @@ func TestTheMinuteIsKeptAsWell(t *testing.T) {
 	}
 }
 
+func TestTheMinuteBindsWhereWindowsDoNotDivideIt(t *testing.T) {
+	p := newPaced(&Provider{Name: "p", Limits: Limits{TokensPerMinute: 600, Window: 40 * time.Second}}, "")
+	var s spans
+	now := time.UnixMilli(1_700_000_000_000)
+	s.add(now, 400)
+	now = now.Add(41 * time.Second)
+	if got := s.wait(p, 200, now); got != 0 {
+		t.Errorf("what the minute has left waits %s", got)
+	}
+	if got, want := s.wait(p, 400, now), 19*time.Second+p.tokens.jitter+step; got != want {
+		t.Errorf("a second window in one minute waits %s, want %s", got, want)
+	}
+}
+
 func TestSpansSumWhatWasSent(t *testing.T) {
 	p := newPaced(&Provider{Name: "p", Limits: Limits{TokensPerMinute: 60_000}}, "")
 	random := rand.New(rand.NewPCG(8, 9))
