@@ -17,8 +17,8 @@ func suite() dialecttest.Suite {
 		Answers: map[string]dialecttest.Source{
 			"anthropic.messages": {Operation: dialect.Chat}, "anthropic.error": {Operation: dialect.Chat}, "anthropic.count_tokens": {Operation: dialect.CountTokens},
 		},
-		Requests:  []string{"anthropic.messages", "anthropic.count_tokens"},
-		MidStream: dialecttest.WithEvent,
+		Requests:   []string{"anthropic.messages", "anthropic.count_tokens"},
+		StreamType: "text/event-stream",
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 
 func suite() dialecttest.Suite {
 	return dialecttest.Suite{
-		Dialect:   New(),
-		Answers:   map[string]dialecttest.Source{"azure.chat": {Operation: dialect.Chat}, "azure.error": {Operation: dialect.Chat}},
-		Requests:  []string{"azure.chat"},
-		MidStream: dialecttest.WithEvent,
+		Dialect:    New(),
+		Answers:    map[string]dialecttest.Source{"azure.chat": {Operation: dialect.Chat}, "azure.error": {Operation: dialect.Chat}},
+		Requests:   []string{"azure.chat"},
+		StreamType: "text/event-stream",
 	}
 }
 

@@ -23,10 +23,11 @@ func suite() dialecttest.Suite {
 		return dialecttest.Source{Operation: dialect.Chat, Pattern: prefix + ":model" + action}
 	}
 	return dialecttest.Suite{
-		Dialect:   New(),
-		Answers:   map[string]dialecttest.Source{"bedrock.converse": of(converse), "bedrock.invoke": of(invoke), "bedrock.error": of(converse)},
-		Requests:  []string{"bedrock.converse", "bedrock.invoke"},
-		MidStream: dialecttest.WithEvent,
+		Dialect:       New(),
+		Answers:       map[string]dialecttest.Source{"bedrock.converse": of(converse), "bedrock.invoke": of(invoke), "bedrock.error": of(converse)},
+		Requests:      []string{"bedrock.converse", "bedrock.invoke"},
+		StreamType:    "application/vnd.amazon.eventstream",
+		StreamPattern: prefix + ":model" + converseStream,
 	}
 }
 

@@ -16,8 +16,8 @@ func suite() dialecttest.Suite {
 		Answers: map[string]dialecttest.Source{
 			"cohere.chat": {Operation: dialect.Chat}, "cohere.error": {Operation: dialect.Chat}, "cohere.embed": {Operation: dialect.Embeddings},
 		},
-		Requests:  []string{"cohere.chat", "cohere.embed"},
-		MidStream: dialecttest.WithEvent,
+		Requests:   []string{"cohere.chat", "cohere.embed"},
+		StreamType: "text/event-stream",
 	}
 }
 

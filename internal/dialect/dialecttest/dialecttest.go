@@ -22,18 +22,10 @@ type Suite struct {
 	Requests []string
 	// Elsewhere are recorded requests to paths that the dialect does not have.
 	Elsewhere []string
-	// MidStream says whether a broken stream ends with an event.
-	MidStream Ending
+	// StreamType is the content type of its streams, and StreamPattern the
+	// pattern of an endpoint that has one, where it tells answers by that.
+	StreamType, StreamPattern string
 }
-
-// Ending says whether a broken stream ends with an event.
-type Ending bool
-
-// The endings.
-const (
-	WithEvent    Ending = true
-	WithoutEvent Ending = false
-)
 
 // Source is what a recording answers.
 type Source struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 )
 
@@ -25,6 +26,7 @@ func Faults() []*fault.Error {
 	return all
 }
 
+// testRefusals has the dialect read what it writes itself.
 func testRefusals(t *testing.T, s Suite) {
 	for _, e := range Faults() {
 		doc := s.Dialect.Refusal(e, "req-1")
@@ -38,9 +40,31 @@ func testRefusals(t *testing.T, s Suite) {
 		if !says(v, e.Message) {
 			t.Errorf("%s: %s has no message", e.Code, doc.Body)
 		}
-		if event := s.Dialect.ErrorEvent(e, "req-1"); (len(event) > 0) != bool(s.MidStream) {
-			t.Errorf("%s: the event is %q", e.Code, event)
+		head := dialect.Header{"Content-Type": {doc.ContentType}}
+		for name, values := range doc.Header {
+			head[name] = values
 		}
+		checkRead(t, s, e, dialect.Answer{Status: 429, Header: head}, doc.Body)
+		checkRead(t, s, e, dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {s.StreamType}}}, s.Dialect.ErrorEvent(e, "req-1"))
+	}
+}
+
+// checkRead reads an error that the dialect wrote, byte by byte.
+func checkRead(t *testing.T, s Suite, e *fault.Error, a dialect.Answer, text []byte) {
+	t.Helper()
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Chat, Pattern: s.StreamPattern}}, Stream: true, Choices: 1}
+	m := s.Dialect.Meter(c, a, dialect.MeterOptions{Count: Bytes})
+	for i := range text {
+		m.Feed(text[i : i+1])
+	}
+	between := m.Report().Between
+	m.End()
+	r := m.Report()
+	if r.Failure == nil || r.Failure.Message != e.Message || r.Complete || r.Content || r.Counted != 0 {
+		t.Errorf("%s: %q is read as %+v, %+v", e.Code, text, r, r.Failure)
+	}
+	if a.Status == 200 && !between {
+		t.Errorf("%s: %q does not end its framing", e.Code, text)
 	}
 }
 

@@ -18,9 +18,9 @@ func suite() dialecttest.Suite {
 		Answers: map[string]dialecttest.Source{
 			"gemini.generate": {Operation: dialect.Chat}, "gemini.error": {Operation: dialect.Chat}, "gemini.count_tokens": {Operation: dialect.CountTokens},
 		},
-		Requests:  []string{"gemini.generate", "gemini.count_tokens", "gemini.embed"},
-		Elsewhere: []string{"gemini-vertex.req.json"}, // Vertex's paths are no endpoints of this gateway
-		MidStream: dialecttest.WithEvent,
+		Requests:   []string{"gemini.generate", "gemini.count_tokens", "gemini.embed"},
+		Elsewhere:  []string{"gemini-vertex.req.json"}, // Vertex's paths are no endpoints of this gateway
+		StreamType: "text/event-stream",
 	}
 }
 

@@ -16,8 +16,8 @@ func suite() dialecttest.Suite {
 		Answers: map[string]dialecttest.Source{
 			"ollama.chat": {Operation: dialect.Chat}, "ollama.generate": {Operation: dialect.Completion}, "ollama.embed": {Operation: dialect.Embeddings}, "ollama.error": {Operation: dialect.Chat},
 		},
-		Requests:  []string{"ollama.chat", "ollama.generate"},
-		MidStream: dialecttest.WithEvent,
+		Requests:   []string{"ollama.chat", "ollama.generate"},
+		StreamType: "application/x-ndjson",
 	}
 }
 

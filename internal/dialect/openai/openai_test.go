@@ -21,8 +21,8 @@ func suite() dialecttest.Suite {
 			"openai.completions": of(dialect.Completion), "openai.responses": of(dialect.Responses), "openai.embeddings": of(dialect.Embeddings),
 			"openai.images": of(dialect.Images), "openai.audio.speech": of(dialect.Speech), "openai.audio.transcriptions": of(dialect.Transcribe),
 		},
-		Requests:  []string{"openai.chat", "openai.completions", "openai.responses", "openai.embeddings", "openai.audio.speech", "together.chat", "xai.chat", "mistral.chat", "vllm.chat"},
-		MidStream: dialecttest.WithEvent,
+		Requests:   []string{"openai.chat", "openai.completions", "openai.responses", "openai.embeddings", "openai.audio.speech", "together.chat", "xai.chat", "mistral.chat", "vllm.chat"},
+		StreamType: "text/event-stream",
 	}
 }
 
