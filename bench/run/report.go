@@ -31,12 +31,17 @@ func (b *bench) counts() []string {
 const base = 1
 
 func (b *bench) reportThroughput(size int, all [][]figures) {
-	fmt.Printf("\n### Throughput: 64 connections, bodies of %s\n\n| | requests/s | of the bare proxy | p50 | p99 | proxy's CPU per request |\n|---|--:|--:|--:|--:|--:|\n", kilobytes(size))
+	fmt.Printf("\n### Throughput: 64 connections, bodies of %s\n\n| | requests/s | of the bare proxy's | p50 | p99 | proxy's CPU per request | bare proxy's ÷ this |\n|---|--:|--:|--:|--:|--:|--:|\n", kilobytes(size))
 	perSec := func(f figures) float64 { return f.PerSec }
+	requests := func(f figures) int { return f.Requests }
 	for i, t := range b.targets {
 		f := all[i]
-		fmt.Printf("| %s | %.0f | %.0f %% | %s | %s | %s |\n", t.name, median(f, perSec), 100*median(f, perSec)/median(all[base], perSec),
-			micros(median(f, func(f figures) float64 { return f.P50 })), micros(median(f, func(f figures) float64 { return f.P99 })), t.each(f, func(f figures) int { return f.Requests }))
+		work := "–"
+		if t.pid != 0 {
+			work = fmt.Sprintf("%.0f %%", 100*cpuEach(all[base], requests)/cpuEach(f, requests))
+		}
+		fmt.Printf("| %s | %.0f | %.0f %% | %s | %s | %s | %s |\n", t.name, median(f, perSec), 100*median(f, perSec)/median(all[base], perSec),
+			micros(median(f, func(f figures) float64 { return f.P50 })), micros(median(f, func(f figures) float64 { return f.P99 })), t.each(f, requests), work)
 	}
 }
 
@@ -65,9 +70,14 @@ func (t target) each(all []figures, n func(figures) int) string {
 	if t.pid == 0 {
 		return "–"
 	}
-	return micros(median(all, func(f figures) float64 {
+	return micros(cpuEach(all, n))
+}
+
+// cpuEach is the median CPU time, in microseconds, for each of what n counts.
+func cpuEach(all []figures, n func(figures) int) float64 {
+	return median(all, func(f figures) float64 {
 		return float64(f.cpu) / float64(time.Microsecond) / float64(max(n(f), 1))
-	}))
+	})
 }
 
 // median is the median of what of picks; of an even number the lower one.
