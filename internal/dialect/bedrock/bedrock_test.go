@@ -61,6 +61,10 @@ func TestTheBoundsOfAllVendorsCount(t *testing.T) {
 		{"/model/m/invoke-with-response-stream", `{"inferenceConfig":{"max_new_tokens":8}}`, 8, ""},
 		{"/model/m/invoke", `{"max_tokens":-1}`, 0, "max_tokens"},
 		{"/model/m/invoke", `{"max_tokens":0}`, 0, "max_tokens"},
+		{"/model/m/invoke", `{"textGenerationConfig":7}`, 0, "textGenerationConfig"},
+		{"/model/m/invoke", `{"textGenerationConfig":{"maxTokenCount":"7"}}`, 0, "maxTokenCount"},
+		{"/model/%zz/invoke", `{}`, 0, "model"},
+		{"/model/%00/converse", `{}`, 0, "model"},
 	} {
 		c, err := parse(t, s.path, s.body)
 		if s.param != "" {
@@ -80,6 +84,42 @@ func TestTheBoundsOfAllVendorsCount(t *testing.T) {
 	c, err = parse(t, "/model/amazon.titan-embed-text-v2%3A0/invoke", `{"inputText":"a"}`)
 	if err != nil || !c.NoOutput || c.Model != "amazon.titan-embed-text-v2:0" {
 		t.Errorf("embeddings: got %+v, %v", c, err)
+	}
+}
+
+func TestABoundIsWrittenIntoConverse(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"messages":[]}`:                        `{"inferenceConfig":{"maxTokens":9},"messages":[]}`,
+		`{"inferenceConfig":{"topP":1}}`:         `{"inferenceConfig":{"maxTokens":9,"topP":1}}`,
+		`{"inferenceConfig":{"maxTokens":null}}`: `{"inferenceConfig":{"maxTokens":9}}`,
+		`{"inferenceConfig":null}`:               `{"inferenceConfig":{"maxTokens":9}}`,
+		`{"inferenceConfig":{"maxTokens":5}}`:    `{"inferenceConfig":{"maxTokens":5}}`,
+	} {
+		c, err := parse(t, "/model/m/converse", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://b", MaxOutput: 9})
+		if got := string(bytes.Join(out.Body, nil)); err != nil || got != want || out.URL != "https://b/model/m/converse" || out.Header.Get("Authorization") != "" {
+			t.Errorf("%s: got %s, %v, want %s", body, got, err, want)
+		}
+	}
+	c, err := parse(t, "/model/m/invoke", `{"prompt":"a"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://b", MaxOutput: 9}); err != nil || string(bytes.Join(out.Body, nil)) != `{"prompt":"a"}` {
+		t.Errorf("a vendor's body was changed to %s, %v", bytes.Join(out.Body, nil), err)
+	}
+}
+
+func TestACallThatCannotBeSignedIsAnError(t *testing.T) {
+	c, err := parse(t, "/model/m/converse", `{}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New().Prepare(c, dialect.Upstream{BaseURL: "://nowhere", APIKey: "a:b"}); err == nil {
+		t.Error("no error")
 	}
 }
 

@@ -80,6 +80,7 @@ func testRequest(t *testing.T, d dialect.Dialect, r recorded) {
 	if !ok {
 		t.Fatalf("%s %s is no endpoint", r.Method, r.Path)
 	}
+	checkBroken(t, d, sent)
 	before := bytes.Clone(body)
 	c, err := d.Parse(sent)
 	if r.Invalid {
@@ -95,6 +96,26 @@ func testRequest(t *testing.T, d dialect.Dialect, r recorded) {
 	checkPrepared(t, d, c)
 	if !bytes.Equal(before, body) {
 		t.Error("the body was changed")
+	}
+}
+
+// checkBroken sends bodies to a request's endpoint that are none.
+func checkBroken(t *testing.T, d dialect.Dialect, r dialect.Request) {
+	t.Helper()
+	for _, body := range []string{
+		"", " ", "[]", "7", `"x"`, "null", "{", `{"a":1,}`, `{"a":1}{}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, "not json", "\x00", "{\"a\":\"\x01\"}",
+		`{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`,
+	} {
+		r.Body = []byte(body)
+		_, err := d.Parse(r)
+		if f := fault.From(err); err == nil || f.Code != fault.InvalidRequest || f.Message == "" {
+			t.Errorf("%.30q: got %v, want an invalid request", body, err)
+		}
+	}
+	r.Body = []byte("a=1&b=2")
+	r.Header = dialect.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	if _, err := d.Parse(r); err == nil || !strings.Contains(fault.From(err).Message, "Content-Type") {
+		t.Errorf("a form: got %v, want to be told of its Content-Type", err)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestC2AClientThatDidNotAskSeesNoUsage(t *testing.T) {
 
 func TestC4AChunkWithoutChoicesIsNoTrouble(t *testing.T) {
 	for _, chunk := range []string{
-		`{"choices":[]}`, `{"choices":null}`, `{}`, `{"choices":{}}`, `{"choices":[null]}`, `{"choices":[[]]}`, `{"choices":[{"delta":null}]}`, `[]`, `null`, `7`, `"x"`,
+		`{"choices":[]}`, `{"choices":null}`, `{}`, `{"choices":{}}`, `{"choices":[null]}`, `{"choices":[[]]}`, `{"choices":[{"delta":null}]}`, `{"choices":[{"index":1e15,"finish_reason":null},{"index":-1e15},{"index":"0"}]}`, `[]`, `null`, `7`, `"x"`,
 		`{"choices":[{"delta":{"content":null,"tool_calls":null}}]}`, `{"choices":[{"delta":{"tool_calls":[{"function":null}]}}]}`,
 	} {
 		for _, hide := range []bool{false, true} {
@@ -199,6 +199,18 @@ func TestUsageOfEachFlavorIsReadInItsPlace(t *testing.T) {
 		if _, r := relayed(watching(dialect.Chat, true, s.flavor, "text/event-stream"), sse(s.chunk)); r.Usage != s.want {
 			t.Errorf("%s %s: got %+v, want %+v", s.flavor, s.chunk, r.Usage, s.want)
 		}
+	}
+}
+
+func TestLlamaCPPsTimingsAreUsageOfCompletionsToo(t *testing.T) {
+	const answer = `{"choices":[{"text":"abc","index":0,"finish_reason":"stop"}],"timings":{"cache_n":6,"prompt_n":4,"predicted_n":5}}`
+	_, r := relayed(watching(dialect.Completion, false, "llamacpp", "text/event-stream"), sse(answer))
+	if r.Usage != (tokens.Usage{Input: 10, CachedInput: 6, Output: 5}) || r.Counted != 3 {
+		t.Errorf("got %+v", r)
+	}
+	_, r = relayed(watching(dialect.Completion, false, "openai", "text/event-stream"), sse(answer))
+	if r.InputKnown || r.OutputKnown || r.Counted != 3 {
+		t.Errorf("of another flavor: got %+v", r)
 	}
 }
 

@@ -154,6 +154,48 @@ func frame(kind, name, payload string) string {
 	return string(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
 }
 
+func TestAFrameWhoseHeadersAreBrokenHasNoName(t *testing.T) {
+	name := "\x0b:event-type\x07\x00\x03one"
+	for what, headers := range map[string]string{
+		"a name that is cut":         "\x0b:event",
+		"no type":                    "\x01x",
+		"an unknown type":            "\x01x\x0a" + name,
+		"a length that is cut":       "\x01x\x07\x00",
+		"a value that is cut":        "\x01x\x07\x00\x09short",
+		"a number that is cut":       "\x01x\x05\x00",
+		"another header of the kind": "\x0b:event-type\x06\x00\x03one",
+		"nothing":                    "",
+	} {
+		b := binary.BigEndian.AppendUint32(nil, uint32(preludeSize+len(headers)+2+checkSize))
+		b = binary.BigEndian.AppendUint32(b, uint32(len(headers)))
+		b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+		b = append(append(b, headers...), "{}....."[:2+checkSize]...)
+		if got := read(t, Frames, string(b)); !slices.Equal(got, []event{{"", "{}"}}) {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+	good := AppendFrame(nil, [][2]string{{strings.Repeat("n", 200), strings.Repeat("v", 60000)}, {":event-type", "late"}}, []byte("{}"))
+	if got := read(t, Frames, string(good)); !slices.Equal(got, []event{{"", "{}"}}) {
+		t.Errorf("headers beyond what is kept: got %v", got)
+	}
+}
+
+func TestAFrameWhoseLengthsAreImpossibleEndsTheReading(t *testing.T) {
+	for what, lengths := range map[string][2]uint32{
+		"too short":                 {15, 0},
+		"headers beyond the frame":  {20, 5},
+		"headers of four billion":   {100, 1<<32 - 1},
+		"less than its own framing": {0, 0},
+	} {
+		b := binary.BigEndian.AppendUint32(nil, lengths[0])
+		b = binary.BigEndian.AppendUint32(b, lengths[1])
+		b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+		if got := read(t, Frames, string(b)+frame("event", "one", "{}")); len(got) > 0 {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+}
+
 func TestTheEndMarkIsToldFromTextThatHoldsIt(t *testing.T) {
 	for text, want := range map[string]bool{
 		"data: [DONE]\n\n":         true,
