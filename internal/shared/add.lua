@@ -15,13 +15,19 @@ if writer ~= '' then
   local last = redis.call('HGET', key, writer)
   if last and batch <= tonumber(last) then return 0 end
 end
+local isNew = {}
 for i = 4, #ARGV, 2 do
+  isNew[i] = redis.call('HEXISTS', key, ARGV[i]) == 0
   local reply = redis.pcall('HINCRBY', key, ARGV[i], ARGV[i + 1])
   if type(reply) == 'table' and reply.err then
     for j = 4, i - 2, 2 do -- take back what was added
-      local delta = ARGV[j + 1]
-      delta = string.sub(delta, 1, 1) == '-' and string.sub(delta, 2) or '-' .. delta
-      redis.call('HINCRBY', key, ARGV[j], delta)
+      if isNew[j] then
+        redis.call('HDEL', key, ARGV[j])
+      elseif ARGV[j + 1] ~= '0' then
+        local delta = ARGV[j + 1]
+        delta = string.sub(delta, 1, 1) == '-' and string.sub(delta, 2) or '-' .. delta
+        redis.call('HINCRBY', key, ARGV[j], delta)
+      end
     end
     return -1
   end
