@@ -93,7 +93,7 @@ func (c *Client) failed(a attempt, f failure) outcome {
 	if f.unsent {
 		a.turn.settle(0, 0)
 	}
-	a.fail()
+	a.fail() // no effect where it was settled
 	c.sick(a)
 	o := outcome{err: f.fault, again: anywhere}
 	if f.slow {
@@ -105,10 +105,11 @@ func (c *Client) failed(a attempt, f failure) outcome {
 // fail settles the turn of a try that failed: its tokens come back, the call
 // itself only where the provider does not count failures.
 func (a attempt) fail() {
+	calls := int64(1)
 	if a.target.Provider.Failures == FreeFailures {
-		a.turn.settle(0, 0)
+		calls = 0
 	}
-	a.turn.settle(1, 0)
+	a.turn.settle(calls, 0)
 }
 
 // refused is the outcome of an answer whose status is an error.

@@ -34,6 +34,7 @@ type flow struct {
 	weight  float64
 	start   float64 // tag of waiters[0]
 	waiters []*waiter
+	total   need // of the waiters
 }
 
 // waiter is one call in the queue.
@@ -68,6 +69,7 @@ func (q *fairQueue) push(team string, weight int, n need) *waiter {
 	f.weight = float64(max(weight, 1))
 	w := &waiter{flow: f, need: n, ready: make(chan struct{})}
 	f.waiters = append(f.waiters, w)
+	f.total = f.total.plus(n, 1)
 	q.n++
 	q.promote()
 	return w
@@ -84,6 +86,7 @@ func (q *fairQueue) promote() {
 		}
 		w := f.waiters[0]
 		f.waiters = f.waiters[1:]
+		f.total = f.total.plus(w.need, -1)
 		q.virtual = max(q.virtual, f.start)
 		f.start += w.need.service / f.weight
 		if len(f.waiters) == 0 {
@@ -122,6 +125,7 @@ func (q *fairQueue) leave(w *waiter) {
 	for i, other := range f.waiters {
 		if other == w {
 			f.waiters = append(f.waiters[:i], f.waiters[i+1:]...)
+			f.total = f.total.plus(w.need, -1)
 			break
 		}
 	}
@@ -185,14 +189,14 @@ func (q *fairQueue) rest() {
 func (q *fairQueue) ahead(team string, weight int, n need) need {
 	var own need
 	if f := q.flow(team); f != nil {
-		own = f.sum()
+		own = f.total
 	}
 	total := q.asked.plus(own, 1)
 	for _, f := range q.flows {
 		if f.team == team {
 			continue
 		}
-		all, part := f.sum(), 1.0
+		all, part := f.total, 1.0
 		if all.service > 0 {
 			part = min(1, (own.service+n.service)*f.weight/float64(max(weight, 1))/all.service)
 		}
@@ -205,7 +209,7 @@ func (q *fairQueue) ahead(team string, weight int, n need) need {
 func (q *fairQueue) sum() need {
 	s := q.asked
 	for _, f := range q.flows {
-		s = s.plus(f.sum(), 1)
+		s = s.plus(f.total, 1)
 	}
 	return s
 }
@@ -218,12 +222,4 @@ func (q *fairQueue) flow(team string) *flow {
 		}
 	}
 	return nil
-}
-
-// sum is all that a flow's waiters need.
-func (f *flow) sum() (s need) {
-	for _, w := range f.waiters {
-		s = s.plus(w.need, 1)
-	}
-	return s
 }

@@ -101,6 +101,13 @@ func TestAQueueKeepsItsAccounts(t *testing.T) {
 		}
 		for _, f := range q.flows {
 			behind += len(f.waiters)
+			var total need
+			for _, w := range f.waiters {
+				total = total.plus(w.need, 1)
+			}
+			if math.Abs(total.service-f.total.service) > 1e-6 || math.Abs(total.calls-f.total.calls) > 1e-6 {
+				t.Fatalf("a flow of %+v counts %+v", total, f.total)
+			}
 			if len(f.waiters) == 0 {
 				t.Fatal("a flow without waiters is kept")
 			}
