@@ -35,13 +35,13 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 	})
 }
 
-// ready tells whether calls should come here: once the store has answered, and
-// until the gateway drains.
+// ready tells whether calls should come here: once the store has answered and
+// calls would not wait for the vocabulary, until the gateway drains.
 func (a *App) ready() (string, bool) {
 	switch {
 	case a.draining.Load():
 		return "draining", false
-	case !a.storeSeen.Load():
+	case !a.storeSeen.Load() || !a.warm.Load():
 		return "starting", false
 	case !a.limiter.Up():
 		return "degraded", true

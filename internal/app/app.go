@@ -76,6 +76,7 @@ type App struct {
 	reloading sync.Mutex
 	demo      *demo
 	storeSeen atomic.Bool // the store has answered once
+	warm      atomic.Bool // the vocabulary is read: the first request is as fast as any
 	draining  atomic.Bool
 }
 
@@ -90,10 +91,10 @@ func New(ctx context.Context, o Options) (*App, error) {
 	for _, w := range c.Warnings {
 		a.log.Warn("configuration", "warning", w.String())
 	}
-	for _, make := range []func(context.Context, *config.Config) error{
+	for _, step := range []func(context.Context, *config.Config) error{
 		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.listen,
 	} {
-		if err := make(ctx, c); err != nil {
+		if err := step(ctx, c); err != nil {
 			return nil, errors.Join(err, a.close(ctx))
 		}
 	}
@@ -171,7 +172,8 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, StoreUp: a.limiter.Up,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
 	a.metrics.LimitLevels(a.limitLevels)
-	go func() { // a second of work that the first request need not wait for
+	go func() { // a second of work on a busy machine, which no request should wait for
+		defer a.warm.Store(true)
 		if err := a.estimator.Warm("o200k_base"); err != nil {
 			a.log.Error("the vocabulary cannot be read", "error", err.Error())
 		}
