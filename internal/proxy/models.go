@@ -16,6 +16,7 @@ import (
 // listModels lists the models that the caller's key may use.
 func (g *Gateway) listModels(c *gin.Context) {
 	g.models(c, "/v1/models", func(rec *record, usable []*Model) {
+		rec.ok()
 		if rec.route.dialect.Name() == "anthropic" {
 			data := make([]gin.H, len(usable))
 			for i, m := range usable {
@@ -47,6 +48,7 @@ func (g *Gateway) showModel(c *gin.Context) {
 			})
 			return
 		}
+		rec.ok()
 		if rec.route.dialect.Name() == "anthropic" {
 			c.JSON(http.StatusOK, anthropicModel(usable[i]))
 			return
@@ -74,7 +76,6 @@ func (g *Gateway) models(c *gin.Context, pattern string, answer func(*record, []
 		g.refuse(c.Writer, rec, err)
 		return
 	}
-	rec.ok()
 	answer(rec, rules.usable(who))
 }
 

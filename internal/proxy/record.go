@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
+	"strings"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -53,7 +54,7 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, rt route) *recor
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // never fails
 	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), began: time.Now(), ending: refunded(invalid)}
-	_, rec.span = g.Tracing.Start(r.Context(), r.Header, r.Method, rt.endpoint.Pattern)
+	_, rec.span = g.Tracing.Start(r.Context(), r.Header, r.Method, braced(rt.endpoint.Pattern))
 	h := w.Header()
 	h[requestIDHeader] = []string{rec.id}
 	h["X-Request-Id"] = []string{rec.id}
@@ -114,6 +115,33 @@ func (rec *record) refused(e *fault.Error) {
 	}
 }
 
+// endpoint is the path's pattern, as people write it: {model} for a parameter.
+func (rec *record) endpoint() string {
+	pattern := rec.route.endpoint.Pattern
+	if rec.plan != nil {
+		pattern = rec.plan.call.Endpoint.Pattern // Gemini's knows the action
+	}
+	return braced(pattern)
+}
+
+// braced writes a router's pattern with {name} for each :name.
+func braced(pattern string) string {
+	if !strings.Contains(pattern, "/:") {
+		return pattern
+	}
+	segments := strings.Split(pattern, "/")
+	for i, s := range segments {
+		if name, ok := strings.CutPrefix(s, ":"); ok {
+			name, action, found := strings.Cut(name, ":")
+			segments[i] = "{" + name + "}"
+			if found {
+				segments[i] += ":" + action
+			}
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
 // ok notes that the call was answered by the gateway itself.
 func (rec *record) ok() { rec.status, rec.ending = http.StatusOK, refunded(completed) }
 
@@ -145,7 +173,7 @@ func (g *Gateway) record(rec *record) {
 		timing.FirstToken = rec.first.Sub(rec.began)
 	}
 	g.Metrics.RequestDone(telemetry.RequestLabels{
-		Team: team, Model: model, Endpoint: rec.route.endpoint.Pattern, Status: rec.status, Outcome: string(rec.ending.outcome),
+		Team: team, Model: model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.outcome),
 	}, timing)
 	g.recordTokens(rec, team, model)
 	rec.span.End(telemetry.Answered{
@@ -176,7 +204,7 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 
 // learn lets the estimator compare what an answer used with what was estimated.
 func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
-	if r.Failure != nil || !(r.InputKnown || r.OutputKnown) || p.call.RequestsOnly || p.flat {
+	if r.Failure != nil || (!r.InputKnown && !r.OutputKnown) || p.call.RequestsOnly || p.flat {
 		return
 	}
 	g.Estimator.Observe(estimate.Observation{
@@ -217,7 +245,7 @@ func (rec *record) errorType() string {
 
 func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	e := ledger.Entry{
-		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.route.endpoint.Pattern,
+		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
 		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code),
 		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),

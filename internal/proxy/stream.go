@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/upstream"
 )
@@ -24,13 +25,14 @@ type relayed struct {
 	resp    *upstream.Response
 	rec     *record
 	client  context.Context
-	isEvent bool // server-sent events: flush each piece, and the last must be a terminal event
+	streams bool // events: flush each piece, and the last must be a terminal event
 	flushes bool
-	begun   bool  // the header was written
-	gone    bool  // the client can no longer be written to
-	after   int64 // bytes read since it left
-	left    int64 // bytes that the document still lacks, or -1 if unknown
-	tail    [4]byte
+	holds   bool      // a document's start stays here while it may still break
+	held    []byte    // that start
+	begun   bool      // the header was written
+	gone    bool      // the client can no longer be written to
+	after   int64     // bytes read since it left
+	left    int64     // bytes that the document still lacks, or -1 if unknown
 	written time.Time // when the write deadline was last set
 }
 
@@ -41,20 +43,49 @@ type relayed struct {
 func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, rules *Rules, s *settlement, resp *upstream.Response, rec *record) {
 	a := &relayed{
 		w: w, control: http.NewResponseController(w), rules: rules, s: s, resp: resp, rec: rec, client: r.Context(), left: -1,
-		isEvent: strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"),
+		streams: isStream(s.plan.call, resp),
 	}
-	if a.isEvent || len(resp.Prefix) > 0 {
+	a.holds = !a.streams && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+	switch {
+	case a.streams || len(resp.Prefix) > 0:
 		a.writeHead()
 		a.write(resp.Prefix)
+	default:
+		a.left = contentLength(resp.Header)
 	}
 	err := a.copy()
-	if err != nil && !a.begun { // a header, and then nothing: no answer has begun
-		s.settle(unanswered(s.plan, r.Context(), true, err))
+	if err != nil && !a.begun { // no answer has begun: the client can be told
+		s.settle(a.unbegun(err))
 		rec.ending = s.ending
 		g.refuse(w, rec, err)
 		return
 	}
 	a.finish(err)
+}
+
+// isStream tells whether an answer is a stream of events: the media types that
+// are, and what answers a call for a stream without a length, as Gemini's array.
+func isStream(c *dialect.Call, resp *upstream.Response) bool {
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	switch strings.TrimSpace(kind) {
+	case "text/event-stream", "application/x-ndjson", "application/vnd.amazon.eventstream":
+		return true
+	case "application/json":
+		return c.Stream && resp.Status < 400 && contentLength(resp.Header) < 0
+	default:
+		return false
+	}
+}
+
+// unbegun is how a call ends whose answer broke before the client got anything
+// of it.
+func (a *relayed) unbegun(err error) ending {
+	if len(a.held) == 0 {
+		return unanswered(a.s.plan, a.client, true, err)
+	}
+	a.resp.Meter.End()
+	report := a.resp.Meter.Report()
+	return metered(a.s.plan, a.outcome(err, report.Complete), a.resp.Status, report)
 }
 
 // writeHead sends status and headers, once.
@@ -68,15 +99,12 @@ func (a *relayed) writeHead() {
 	if id := h.Get("Request-Id"); id != "" && a.resp.Header.Get("X-Request-Id") == "" {
 		h["X-Request-Id"] = []string{id}
 	}
-	length := contentLength(a.resp.Header)
 	if ms := retryAfterMS(h); a.resp.Status >= 400 && ms != "" {
 		h.Set("Retry-After-Ms", ms)
 	}
-	a.flushes = a.isEvent || length < 0
-	if a.isEvent {
+	a.flushes = a.streams || contentLength(a.resp.Header) < 0
+	if a.streams {
 		h.Del("Content-Length") // the meter may hide usage
-	} else if len(a.resp.Prefix) == 0 {
-		a.left = length
 	}
 	a.w.WriteHeader(a.resp.Status)
 	if a.flushes {
@@ -106,7 +134,7 @@ var largeBuffers = sync.Pool{New: func() any { b := make([]byte, largeRead); ret
 // transfer, and what broke it otherwise.
 func (a *relayed) copy() error {
 	var buf []byte
-	if a.isEvent {
+	if a.streams {
 		buf = make([]byte, smallRead)
 	} else {
 		large := largeBuffers.Get().(*[]byte)
@@ -135,18 +163,41 @@ func (a *relayed) copy() error {
 
 // take shows the next bytes to the meter and writes what it releases.
 func (a *relayed) take(p []byte) {
-	a.writeHead()
 	now := time.Now()
 	a.rec.last = now
 	out := a.resp.Meter.Feed(p)
 	if a.left >= 0 {
 		a.left -= int64(len(p))
 	}
-	if !a.isEvent && a.left <= 0 && a.resp.Meter.Report().Complete {
+	whole := !a.streams && a.left <= 0 && a.resp.Meter.Report().Complete
+	if whole {
 		a.s.settle(metered(a.s.plan, completed, a.resp.Status, a.resp.Meter.Report()))
 	}
 	a.s.progress(now, a.resp.Meter, a.resp.Status)
+	if !whole && a.hold(out) {
+		return
+	}
+	a.release()
 	a.write(out)
+}
+
+// hold keeps the start of a document that may still break, so that the client
+// then gets an error instead of a part. Blanks that come first are a sign of
+// life, and not kept.
+func (a *relayed) hold(out []byte) bool {
+	if !a.holds || len(a.held)+len(out) >= largeRead || len(a.held) == 0 && len(bytes.TrimLeft(out, " \t\r\n")) < len(out) {
+		return false
+	}
+	a.held = append(a.held, out...)
+	return true
+}
+
+// release writes the header and what was held back.
+func (a *relayed) release() {
+	a.writeHead()
+	held := a.held
+	a.holds, a.held = false, nil
+	a.write(held)
 }
 
 // errDrained ends the reading of an answer whose client left: the rules do not
@@ -181,7 +232,6 @@ func (a *relayed) write(p []byte) {
 		a.gone = true
 		return
 	}
-	a.remember(p)
 	if a.flushes {
 		a.flush()
 	}
@@ -193,26 +243,11 @@ func (a *relayed) flush() {
 	}
 }
 
-// remember keeps the last bytes written, which tell whether an event is open.
-func (a *relayed) remember(p []byte) {
-	if len(p) >= len(a.tail) {
-		copy(a.tail[:], p[len(p)-len(a.tail):])
-		return
-	}
-	copy(a.tail[:], a.tail[len(p):])
-	copy(a.tail[len(a.tail)-len(p):], p)
-}
-
-// betweenEvents tells whether what was written ends with a blank line.
-func (a *relayed) betweenEvents() bool {
-	return a.tail == [4]byte{} || bytes.HasSuffix(a.tail[:], []byte("\n\n")) ||
-		bytes.HasSuffix(a.tail[:], []byte("\r\n\r\n")) || bytes.HasSuffix(a.tail[:], []byte("\r\r"))
-}
-
 // finish settles what the meter saw and ends the client's answer: cleanly only
 // if the provider's ended so.
 func (a *relayed) finish(err error) {
-	a.writeHead()
+	a.release()
+	between := a.resp.Meter.Report().Between // what End returns is not sent then
 	rest := a.resp.Meter.End()
 	report := a.resp.Meter.Report()
 	o := a.outcome(err, report.Complete)
@@ -227,7 +262,10 @@ func (a *relayed) finish(err error) {
 		panic(http.ErrAbortHandler)
 	}
 	if o == upstreamTruncated || o == timedOut {
-		a.breakOff(o)
+		if a.streams && between {
+			a.write(a.s.plan.dialect.ErrorEvent(brokenOff(o), a.rec.id))
+		}
+		panic(http.ErrAbortHandler)
 	}
 	a.write(rest)
 	for name, values := range a.resp.Trailer() {
@@ -242,26 +280,22 @@ func (a *relayed) outcome(err error, complete bool) outcome {
 		return completed
 	case a.client.Err() != nil || a.gone:
 		return clientGone
-	case err == nil && !a.isEvent && a.resp.Status >= 400:
+	case err == nil && !a.streams && a.resp.Status >= 400:
 		return upstreamError
 	case err != nil && fault.From(err).Code == fault.UpstreamTimeout:
 		return timedOut
-	case err == nil && !a.isEvent:
+	case err == nil && !a.streams:
 		return completed // a document that is not what the API gives: settled by estimate
 	default:
 		return upstreamTruncated
 	}
 }
 
-// breakOff ends a broken answer visibly: with the API's error event where the
-// stream can take one, and a broken connection.
-func (a *relayed) breakOff(o outcome) {
-	e := fault.New(fault.UpstreamError, "The provider broke off its answer.")
+// brokenOff is what a client is told at the end of a broken answer, beside that
+// its connection breaks.
+func brokenOff(o outcome) *fault.Error {
 	if o == timedOut {
-		e = fault.New(fault.UpstreamTimeout, "The provider stopped sending its answer.")
+		return fault.New(fault.UpstreamTimeout, "The provider stopped sending its answer.")
 	}
-	if a.isEvent && a.betweenEvents() && a.resp.Header.Get("Content-Encoding") == "" {
-		a.write(a.s.plan.dialect.ErrorEvent(e, a.rec.id))
-	}
-	panic(http.ErrAbortHandler)
+	return fault.New(fault.UpstreamError, "The provider broke off its answer.")
 }
