@@ -55,7 +55,7 @@ func readInput(file string, stdin io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer opened.Close()
+		defer opened.Close() //nolint:errcheck // it was only read
 		in = opened
 	}
 	body, err := io.ReadAll(io.LimitReader(in, maxEstimated+1))

@@ -43,7 +43,8 @@ func provider(args []string, io streams) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	l, err := net.Listen("tcp", *listen)
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", *listen)
 	if err != nil {
 		return problem(io, fmt.Errorf("listen: %w", err))
 	}

@@ -69,7 +69,7 @@ func (a *App) restore(ctx context.Context) error {
 	defer cancel()
 	learned, err := a.backing.shared.Fields(ctx, ratiosMap)
 	if err != nil || learned[ratiosField] == "" {
-		return nil //nolint:nilerr // as the comment says
+		return nil
 	}
 	return a.estimator.Merge([]byte(learned[ratiosField]))
 }

@@ -123,7 +123,7 @@ func TestD9ASecondAttemptIsNotReservedBesideTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Body.Close()
-	if second.StatusCode != 200 {
+	if second.StatusCode != http.StatusOK {
 		t.Errorf("the second attempt: got %d, want 200 once the first had settled", second.StatusCode)
 	}
 	if _, err := io.Copy(io.Discard, first.Body); err == nil {
