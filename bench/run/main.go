@@ -37,7 +37,7 @@ func main() {
 }
 
 func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	defer stop()
 	o := options{}
 	flag.StringVar(&o.gateway, "llmgw", "", "the gateway's binary; without it only the others are measured")

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -16,7 +18,8 @@ var build = sync.OnceValues(func() (string, error) {
 	if !ok {
 		return "", fmt.Errorf("gatewaytest: no source file")
 	}
-	dir, err := os.MkdirTemp("", "llmgw-binary-")
+	sweep()
+	dir, err := os.MkdirTemp("", binaries+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		return "", err
 	}
@@ -33,6 +36,24 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	return binary, nil
 })
+
+// binaries is how the directories of built binaries are named; the process that
+// built one follows.
+const binaries = "llmgw-binary-"
+
+// sweep removes what earlier tests left that were killed before they could.
+func sweep() {
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), binaries+"*-*"))
+	if err != nil { // the pattern is right
+		panic(err)
+	}
+	for _, dir := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), binaries), "-")
+		if _, err := os.Stat("/proc/" + pid); os.IsNotExist(err) {
+			os.RemoveAll(dir) //nolint:errcheck // another test may be at it too
+		}
+	}
+}
 
 // Binary is the path of the built gateway: what LLMGW_BINARY names, else one
 // that is built now, with the race detector if the test has it.
