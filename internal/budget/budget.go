@@ -4,8 +4,10 @@
 // reserved by what was used, once.
 //
 // limit.go says what a limit is, this file what a store of counters does;
-// bucket.go, window.go, log.go and calendar.go are the arithmetic, free of any
-// store and clock. memstore and redisstore are the two stores, held equal by
+// rules.go proves a limit countable and key.go names its counters; counter.go,
+// spend.go and state.go are a counter of any kind, bucket.go, pacing.go,
+// window.go, log.go, calendar.go and slots.go the arithmetic of each, free of
+// any store and clock; decide.go puts the lines of a request together. memstore and redisstore are the two stores, held equal by
 // budgettest; failover decides when a store cannot answer.
 //
 // The package does not know HTTP, models or prices: its callers turn those

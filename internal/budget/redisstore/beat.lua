@@ -10,15 +10,14 @@
 
 local FENCED_FOR = 24 * 3600 * 1000
 
-local base, now, epoch = KEYS[1], redis.call('TIME'), ARGV[2]
-now = tonumber(ARGV[1]) > 0 and tonumber(ARGV[1]) or now[1] * 1000 + math.floor(now[2] / 1000)
-local fenced = redis.call('ZSCORE', base .. ':fenced', epoch) and 1 or 0
+local base, now, epoch = KEYS[1], clock(ARGV[1]), ARGV[2]
+local fenced = call('ZSCORE', base .. ':fenced', epoch) and 1 or 0
 if fenced == 0 then
-  redis.call('ZADD', base .. ':beats', string.format('%.0f', now), epoch)
+  call('ZADD', base .. ':beats', int(now), epoch)
   if #ARGV > 2 then
-    redis.call('SADD', base .. ':tags:' .. epoch, unpack(ARGV, 3))
-    redis.call('PEXPIRE', base .. ':tags:' .. epoch, string.format('%.0f', 8 * FENCED_FOR))
+    call('SADD', base .. ':tags:' .. epoch, unpack(ARGV, 3))
+    call('PEXPIRE', base .. ':tags:' .. epoch, int(8 * FENCED_FOR))
   end
 end
-redis.call('ZREMRANGEBYSCORE', base .. ':fenced', '-inf', string.format('%.0f', now - FENCED_FOR))
-return {fenced, redis.call('ZCARD', base .. ':beats'), now}
+call('ZREMRANGEBYSCORE', base .. ':fenced', '-inf', int(now - FENCED_FOR))
+return {fenced, call('ZCARD', base .. ':beats'), now}

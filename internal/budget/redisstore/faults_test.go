@@ -76,6 +76,21 @@ func TestS26_ARedisThatEvictsKeysIsRefused(t *testing.T) {
 	}
 }
 
+func TestARedisIsFitFromVersion7OnAndIfItEvictsNothing(t *testing.T) {
+	for info, want := range map[string]error{
+		"redis_version:6.2.14\r\nmaxmemory_policy:noeviction\r\n":  errOld,
+		"redis_version:7.0.0\r\nmaxmemory_policy:noeviction\r\n":   nil,
+		"redis_version:10.1.0\r\nmaxmemory_policy:noeviction\r\n":  nil,
+		"redis_version:7.2.4\r\nmaxmemory_policy:volatile-lru\r\n": errEvicts,
+		"redis_version:7.2.4\r\nmaxmemory_policy:allkeys-lfu\r\n":  errEvicts,
+		"": nil,
+	} {
+		if err := fit(info); !errors.Is(err, want) {
+			t.Errorf("%q: got %v, want %v", info, err, want)
+		}
+	}
+}
+
 func TestS26_ARedisThatComesLaterIsCheckedBeforeItsFirstUse(t *testing.T) {
 	r := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	r.Kill()

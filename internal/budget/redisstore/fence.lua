@@ -11,15 +11,14 @@
 
 local MOST = 64 -- epochs a call
 
-local base, now = KEYS[1], redis.call('TIME')
-now = tonumber(ARGV[1]) > 0 and tonumber(ARGV[1]) or now[1] * 1000 + math.floor(now[2] / 1000)
-local at, silence, silent = string.format('%.0f', now), tonumber(ARGV[2]), {ARGV[3]}
+local base, now = KEYS[1], clock(ARGV[1])
+local silence, silent = tonumber(ARGV[2]), {ARGV[3]}
 if silence >= 0 then
-  silent = redis.call('ZRANGEBYSCORE', base .. ':beats', '-inf', '(' .. string.format('%.0f', now - silence), 'LIMIT', 0, MOST)
+  silent = call('ZRANGEBYSCORE', base .. ':beats', '-inf', '(' .. int(now - silence), 'LIMIT', 0, MOST)
 end
 for _, epoch in ipairs(silent) do
-  redis.call('ZREM', base .. ':beats', epoch)
-  redis.call('ZADD', base .. ':fenced', at, epoch)
-  redis.call('ZADD', base .. ':dying', at, epoch)
+  call('ZREM', base .. ':beats', epoch)
+  call('ZADD', base .. ':fenced', int(now), epoch)
+  call('ZADD', base .. ':dying', int(now), epoch)
 end
-return {#silent, redis.call('ZRANGE', base .. ':dying', 0, MOST - 1), redis.call('ZRANGE', base .. ':beats', 0, -1)}
+return {#silent, call('ZRANGE', base .. ':dying', 0, MOST - 1), call('ZRANGE', base .. ':beats', 0, -1)}

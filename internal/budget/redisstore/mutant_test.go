@@ -65,7 +65,7 @@ func mutated(right, wrong string) (p scripts, found bool) {
 	p = newScripts()
 	for _, s := range []*script{&p.reserve, &p.settle, &p.report, &p.read, &p.correct, &p.beat, &p.fence, &p.reclaim, &p.list} {
 		if strings.Contains(s.text, right) {
-			*s, found = newScript(strings.ReplaceAll(s.text, right, wrong)), true
+			*s, found = scriptOf(strings.ReplaceAll(s.text, right, wrong)), true
 		}
 	}
 	return p, found

@@ -5,8 +5,8 @@
 // It does not decide what happens while Redis is away; failover does.
 //
 // redisstore.go opens the store, rules.go turns limits into what the scripts
-// read, script.go runs them, lane.go lets calls that wait travel together;
-// reserve.go, settle.go, read.go and epoch.go are the operations, each with its
+// read, script.go runs them, lane.go and call.go let calls that wait travel
+// together; reserve.go, settle.go, read.go and epoch.go are the operations, each with its
 // .lua files. wire.go is the encoding between the two.
 //
 // Keys, under prefix (on a cluster prefix:{tag}, tag being the limit's):
@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,8 +89,8 @@ var (
 	_ budget.Enqueuer = (*Store)(nil)
 )
 
-// Open makes a store. It fails if Redis can be reached and would evict keys
-// (S26); a Redis that cannot be reached yet is asked again before its first use.
+// Open makes a store. It fails if Redis can be reached and is too old or would
+// evict keys (S26); one that cannot be reached yet is asked before its first use.
 func Open(o Options) (*Store, error) {
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("redis: no address")
@@ -110,7 +111,7 @@ func Open(o Options) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), slowTimeout)
 	defer cancel()
-	if err := s.check(ctx); errors.Is(err, errEvicts) {
+	if err := s.check(ctx); unfit(err) {
 		client.Close() //nolint:errcheck // the other error is the one to know
 		return nil, err
 	}
@@ -137,30 +138,34 @@ func clientOptions(o Options) *redis.UniversalOptions {
 	return u
 }
 
-// errEvicts is why a Redis that evicts keys is not used.
-var errEvicts = errors.New("redis evicts keys")
+// Why a Redis is not used.
+var (
+	errEvicts = errors.New("redis evicts keys")
+	errOld    = errors.New("redis is too old")
+)
 
-// check asks once whether Redis would evict counters: an evicted bucket is a
-// free refill.
+// unfit tells whether err is a Redis that can be reached and must not be used.
+func unfit(err error) bool { return errors.Is(err, errEvicts) || errors.Is(err, errOld) }
+
+// check asks once whether Redis is fit to keep counters.
 func (s *Store) check(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
 	look := func(ctx context.Context, c redis.Cmdable) error {
-		info, err := c.Info(ctx, "memory").Result()
-		if err != nil {
-			if strings.HasPrefix(err.Error(), "NOPERM") {
-				s.log.Warn("Redis does not let us read its maxmemory-policy: it must be noeviction", "error", err)
+		var about strings.Builder
+		for _, section := range []string{"server", "memory"} {
+			info, err := c.Info(ctx, section).Result()
+			if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+				s.log.Warn("Redis does not let us read its version and maxmemory-policy: it must be 7 at least, and noeviction", "error", err)
 				return nil
 			}
-			return fmt.Errorf("read Redis's memory policy: %w", err)
+			if err != nil {
+				return fmt.Errorf("read Redis's version and memory policy: %w", err)
+			}
+			about.WriteString(info)
 		}
-		_, policy, _ := strings.Cut(info, "maxmemory_policy:")
-		policy, _, _ = strings.Cut(policy, "\r\n")
-		if strings.HasPrefix(policy, "allkeys-") || strings.HasPrefix(policy, "volatile-") {
-			return fmt.Errorf("%w: maxmemory-policy is %s, which drops counters and so refills spent budgets: set it to noeviction", errEvicts, policy)
-		}
-		return nil
+		return fit(about.String())
 	}
 	var err error
 	if cc, ok := s.client.(*redis.ClusterClient); ok {
@@ -172,6 +177,25 @@ func (s *Store) check(ctx context.Context) error {
 		s.checked.Store(true)
 	}
 	return err
+}
+
+// fit tells what is wrong with a Redis that says this of itself: scripts need
+// version 7, and an evicted bucket is a free refill.
+func fit(info string) error {
+	field := func(name string) string {
+		_, value, _ := strings.Cut(info, name+":")
+		value, _, _ = strings.Cut(value, "\r\n")
+		return value
+	}
+	major, _, _ := strings.Cut(field("redis_version"), ".")
+	if n, err := strconv.Atoi(major); err == nil && n < 7 {
+		return fmt.Errorf("%w: it is %s, and must be 7.0 or later", errOld, field("redis_version"))
+	}
+	policy := field("maxmemory_policy")
+	if strings.HasPrefix(policy, "allkeys-") || strings.HasPrefix(policy, "volatile-") {
+		return fmt.Errorf("%w: maxmemory-policy is %s, which drops counters and so refills spent budgets: set it to noeviction", errEvicts, policy)
+	}
+	return nil
 }
 
 // Close ends the connections after the calls under way. The counters stay.

@@ -3,40 +3,20 @@ package redisstore
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed counter.lua
-	counterLua string
-	//go:embed record.lua
-	recordLua string
-	//go:embed ending.lua
-	endingLua string
-	//go:embed reserve.lua
-	reserveLua string
-	//go:embed settle.lua
-	settleLua string
-	//go:embed report.lua
-	reportLua string
-	//go:embed read.lua
-	readLua string
-	//go:embed correct.lua
-	correctLua string
-	//go:embed beat.lua
-	beatLua string
-	//go:embed fence.lua
-	fenceLua string
-	//go:embed reclaim.lua
-	reclaimLua string
-	//go:embed list.lua
-	listLua string
-)
+// parts are the scripts' sources. Redis has no modules: what several need is put
+// before each.
+//
+//go:embed *.lua
+var parts embed.FS
 
 // script is a program for Redis and the name that Redis knows it by.
 type script struct{ text, sha string }
@@ -53,21 +33,36 @@ func newScripts() scripts {
 		readOnly = "#!lua flags=no-writes\n"
 		anyway   = "#!lua flags=allow-oom\n"
 	)
+	counters := []string{"base", "log", "calendar", "bucket", "window", "counter", "state"}
+	with := func(more ...string) []string { return append(slices.Clip(counters), more...) }
 	return scripts{
-		reserve: newScript(plain, counterLua, recordLua, reserveLua),
-		settle:  newScript(anyway, counterLua, recordLua, endingLua, settleLua),
-		report:  newScript(anyway, counterLua, recordLua, endingLua, reportLua),
-		read:    newScript(readOnly, counterLua, readLua),
-		correct: newScript(anyway, counterLua, correctLua),
-		beat:    newScript(anyway, beatLua),
-		fence:   newScript(anyway, fenceLua),
-		reclaim: newScript(anyway, counterLua, recordLua, endingLua, reclaimLua),
-		list:    newScript(readOnly, counterLua, recordLua, listLua),
+		reserve: newScript(plain, with("spend", "record", "reserve")...),
+		settle:  newScript(anyway, with("spend", "record", "ending", "settle")...),
+		report:  newScript(anyway, with("spend", "record", "ending", "report")...),
+		read:    newScript(readOnly, with("read")...),
+		correct: newScript(anyway, with("spend", "correct")...),
+		beat:    newScript(anyway, "base", "beat"),
+		fence:   newScript(anyway, "base", "fence"),
+		reclaim: newScript(anyway, with("spend", "record", "ending", "reclaim")...),
+		list:    newScript(readOnly, "base", "record", "list"),
 	}
 }
 
-func newScript(parts ...string) script {
-	text := strings.Join(parts, "")
+// newScript is the named sources under a first line for Redis.
+func newScript(first string, names ...string) script {
+	var text strings.Builder
+	text.WriteString(first)
+	for _, name := range names {
+		source, err := parts.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err) // a name that is not embedded: no program without it
+		}
+		text.Write(source)
+	}
+	return scriptOf(text.String())
+}
+
+func scriptOf(text string) script {
 	sum := sha1.Sum([]byte(text))
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }

@@ -1,0 +1,117 @@
+-- spend.lua: what is taken from a counter, and how that ends.
+-- The same in Go: budget/spend.go.
+
+-- room is how much can still be charged before the debt is at its bound.
+local function room(c)
+  if c.kind <= PACING then return floor((c.level + c.debt * c.den) / c.den) end
+  return max(0, c.capacity + c.debt - c.used)
+end
+
+-- charge takes n or what there is room for, and returns what it took.
+local function charge(c, n)
+  n = min(n, max(0, room(c)))
+  if c.kind <= PACING then c.level = c.level - n * c.den else c.used = c.used + n end
+  return n
+end
+
+-- take takes cost, or what the debt allows, and returns what it took and from
+-- which period or moment.
+local function take(c, cost, deadline, now)
+  local k, taken, mark = c.kind, cost, 0
+  if k <= PACING then
+    taken = charge(c, cost)
+  elseif k == CALENDAR then
+    taken, mark = charge(c, cost), c.mark
+  elseif k == WINDOW then
+    taken, mark = charge(c, cost), c.start
+  elseif k == LOG then
+    taken = min(cost, room(c))
+    mark = append(c, taken, now)
+  end
+  c.open = c.open + taken
+  c.holds = c.holds + 1
+  c.deadline = max(c.deadline, deadline)
+  c.changed = true
+  return taken, mark
+end
+
+-- overrun charges n more, as a debt if need be, and returns what it could not.
+local function overrun(c, n, now)
+  c.changed = true
+  if c.kind == SLOTS then return 0 end
+  if c.kind == LOG then
+    local booked = min(n, room(c))
+    append(c, booked, now)
+    return n - booked
+  end
+  return n - charge(c, n)
+end
+
+-- holds tells whether what was taken under mark is still part of the counter.
+local function holds(c, mark) return c.kind ~= CALENDAR or mark == c.mark end
+
+-- note lowers open by what was reported as used beyond noted.
+local function note(c, taken, noted, mark, used)
+  if c.kind ~= SLOTS and holds(c, mark) then
+    c.open = c.open - (min(used, taken) - min(noted, taken))
+    c.changed = true
+  end
+end
+
+local function refund(c, mark, n)
+  local k = c.kind
+  if k <= PACING then
+    local full = c.capacity * c.den
+    if n >= c.capacity + c.debt or n * c.den >= full - c.level then
+      c.level = max(c.level, full)
+    else
+      c.level = c.level + n * c.den
+    end
+  elseif k == CALENDAR then
+    if mark == c.mark then c.used = max(0, c.used - n) end
+  elseif k == WINDOW then
+    if mark == c.start then
+      c.used = max(0, c.used - n)
+    elseif mark == c.start - c.window then
+      c.prev = max(0, c.prev - n)
+    end
+  elseif k == LOG then
+    for i = 1, #c.log, 2 do
+      if c.log[i] == mark then
+        n = min(n, c.log[i + 1])
+        c.used = c.used - n
+        c.log[i + 1] = c.log[i + 1] - n
+        if c.log[i + 1] == 0 then
+          table.remove(c.log, i)
+          table.remove(c.log, i)
+        end
+        return
+      end
+    end
+  end
+end
+
+-- settle ends what was taken: used replaces it. It returns what was not charged.
+local function settle(c, taken, noted, mark, used, now)
+  c.changed = true
+  c.holds = max(0, c.holds - 1)
+  if c.kind == SLOTS then
+    c.open = max(0, c.open - taken)
+    return 0
+  end
+  if holds(c, mark) then
+    c.open = max(0, c.open - (taken - min(noted, taken)))
+  end
+  if used > taken then return overrun(c, used - taken, now) end
+  refund(c, mark, taken - used)
+  return 0
+end
+
+local function correct(c, at_most, pause, now)
+  local left = remaining(c, now)
+  if at_most >= 0 and at_most < left then overrun(c, left - at_most, now) end
+  if pause > 0 then
+    c.paused = max(c.paused, now + pause)
+    c.changed = true
+  end
+end

@@ -1,0 +1,107 @@
+-- state.lua: how a counter is stored, read and described.
+-- The same in Go: budget/state.go; rules.go here writes RULES.
+--
+-- A counter is stored as STATE; its five last numbers are, by kind,
+--   bucket, pacing  num, den, bank, level (units × den), at
+--   calendar        mark, start, end, next, used
+--   window          window, start, used, prev, 0
+--   log             window, used, at, 0, 0, followed by (at, amount) pairs
+--   slots           0, 0, 0, 0, 0
+-- Rules travel as RULES; their three last numbers are num, den, bank of a
+-- bucket, start, end, next of a calendar period, window, 0, 0 of the sliding ones.
+
+-- reset is the time until the counter is full or its period ends, in ms.
+local function reset(c, now)
+  local k = c.kind
+  if k <= PACING then return until_level(c, c.capacity * c.den, now) end
+  if k == CALENDAR then return max(0, c.stop - now) end
+  if k == WINDOW then
+    if c.used > 0 then return max(0, c.start + 2 * c.window - now) end
+    if c.prev > 0 then return max(0, c.start + c.window - now) end
+  elseif k == LOG and #c.log > 0 then
+    return max(0, c.log[#c.log - 1] + c.window - now)
+  end
+  return 0
+end
+
+-- life is how long the counter must be kept, in ms.
+local function life(c, now)
+  local l = max(reset(c, now), c.paused - now)
+  if c.empty == 1 then l = FOREVER end
+  if c.holds > 0 then l = max(l, c.deadline - now) end
+  return l
+end
+
+-- decode reads a stored counter.
+local function decode(s)
+  local c = {}
+  local v, w, x, y, z
+  c.kind, c.empty, c.version, c.capacity, c.debt, c.holds, c.open, c.deadline, c.paused, v, w, x, y, z = unpack_struct(STATE, s)
+  local k = c.kind
+  if k <= PACING then
+    c.num, c.den, c.bank, c.level, c.at = v, w, x, y, z
+  elseif k == CALENDAR then
+    c.mark, c.start, c.stop, c.next, c.used = v, w, x, y, z
+  elseif k == WINDOW then
+    c.window, c.start, c.used, c.prev = v, w, x, y
+  elseif k == LOG then
+    c.window, c.used, c.at, c.log = v, w, x, {}
+    local n, pos = 0, STATE_SIZE + 1
+    while pos < #s do
+      c.log[n + 1], c.log[n + 2], pos = unpack_struct('<dd', s, pos)
+      n = n + 2
+    end
+  end
+  return c
+end
+
+local function encode(c)
+  local k, v, w, x, y, z = c.kind, 0, 0, 0, 0, 0
+  if k <= PACING then
+    v, w, x, y, z = c.num, c.den, c.bank, c.level, c.at
+  elseif k == CALENDAR then
+    v, w, x, y, z = c.mark, c.start, c.stop, c.next, c.used
+  elseif k == WINDOW then
+    v, w, x, y = c.window, c.start, c.used, c.prev
+  elseif k == LOG then
+    v, w, x = c.window, c.used, c.at
+  end
+  local s = pack(STATE, k, c.empty, c.version, c.capacity, c.debt, c.holds, c.open, c.deadline, c.paused, v, w, x, y, z)
+  if k == LOG then
+    local parts = {s}
+    for i = 1, #c.log, 2 do parts[#parts + 1] = pack('<dd', c.log[i], c.log[i + 1]) end
+    s = table.concat(parts)
+  end
+  return s
+end
+
+-- rules_at reads the i-th rules of a string of them.
+local function rules_at(s, i)
+  local r = {}
+  r.kind, r.empty, r.version, r.capacity, r.debt, r.x, r.y, r.z = unpack_struct(RULES, s, (i - 1) * RULES_SIZE + 1)
+  return r
+end
+
+-- open_counter is the counter under key, stored as s or new, at now.
+local function open_counter(key, s, r, now)
+  local c
+  if s then
+    c = decode(s)
+    advance(c, r, now)
+  else
+    c = new(r, now)
+  end
+  c.key = key
+  return c
+end
+
+-- save writes a counter that changed.
+local function save(c, now)
+  if c.changed then call('SET', c.key, encode(c), 'PX', int(life(c, now) + KEEP)) end
+end
+
+-- describe is a counter as one who asked sees it: outcome, remaining, capacity,
+-- open, wait, reset.
+local function describe(c, out, wait, now)
+  return pack('<BBddddd', out, c.rebased and 1 or 0, remaining(c, now), c.capacity, c.open, wait, reset(c, now))
+end

@@ -1,0 +1,62 @@
+package budget
+
+// forever is how long, in milliseconds, a counter is kept that would be wrong
+// if it were made anew: one that starts empty.
+const forever = 400 * 24 * 3600 * 1000
+
+// Remaining is what is left in whole units, negative in debt; of slots never.
+func (c *Counter) Remaining(now int64) int64 {
+	switch c.kind {
+	case kindBucket, kindPacing:
+		return floorDiv(c.Level, c.Den)
+	case kindWindow:
+		return floorDiv(c.Capacity*c.Window-c.weighted(now), c.Window)
+	case kindSlots:
+		return max(0, c.Capacity-c.Open)
+	default:
+		return c.Capacity - c.Used
+	}
+}
+
+// Reset is the time until the counter is full or its period ends, in ms.
+func (c *Counter) Reset(now int64) int64 {
+	switch c.kind {
+	case kindBucket, kindPacing:
+		return c.untilLevel(c.Capacity*c.Den, now)
+	case kindCalendar:
+		return max(0, c.End-now)
+	case kindWindow:
+		return c.untilUnused(now)
+	case kindLog:
+		if len(c.Log) > 0 {
+			return max(0, c.Log[len(c.Log)-1].At+c.Window-now)
+		}
+	}
+	return 0
+}
+
+// Life is how long the counter must be kept, in ms: until a new one would be
+// the same, and while a reservation is open on it (S25).
+func (c *Counter) Life(now int64) int64 {
+	life := max(c.Reset(now), c.Paused-now)
+	if c.Empty {
+		life = forever
+	}
+	if c.Holds > 0 {
+		life = max(life, c.Until-now)
+	}
+	return life
+}
+
+// State describes the counter to one who asked for cost and was told out and wait.
+func (c *Counter) State(out Outcome, wait, now int64) LineState {
+	return LineState{
+		Outcome:   out,
+		Remaining: c.Remaining(now),
+		Capacity:  c.Capacity,
+		Open:      c.Open,
+		Wait:      Millis(wait),
+		Reset:     Millis(c.Reset(now)),
+		Rebased:   c.Rebased,
+	}
+}
