@@ -18,6 +18,9 @@ type clock struct {
 	offset atomic.Int64 // the store's unix nanoseconds at base; 0: never seen
 }
 
+// elapsed is the time since base, by the monotonic clock, in nanoseconds; never 0.
+func (c *clock) elapsed() int64 { return int64(time.Since(c.base)) + 1 }
+
 // now is the store's time, or zero if it was never seen.
 func (c *clock) now() time.Time {
 	offset := c.offset.Load()

@@ -92,7 +92,7 @@ type Keeper struct {
 
 	epoch  atomic.Pointer[life]
 	fleet  fleet
-	steady atomic.Int64  // since when, in unix nanoseconds, every beat was answered; 0: the last was not
+	steady atomic.Int64  // since when every beat was answered, as clock.elapsed; 0: the last was not
 	beats  chan struct{} // asks for a beat now
 
 	open   Reservations

@@ -43,7 +43,7 @@ func (k *Keeper) heartbeat() {
 		k.steady.Store(0)
 		return
 	}
-	k.steady.CompareAndSwap(0, sent.UnixNano())
+	k.steady.CompareAndSwap(0, k.clock.elapsed())
 	k.Observe(b.At, sent, time.Now())
 	k.fleet.see(max(1, b.Live), k.cfg.ReclaimAfter)
 }
@@ -85,7 +85,7 @@ func (k *Keeper) reclaim() {
 	for k.ctx.Err() == nil {
 		k.pause(k.cfg.ReclaimAfter / 4)
 		k.heartbeat()
-		if since := k.steady.Load(); since != 0 && time.Now().UnixNano()-since >= int64(k.settling()) {
+		if since := k.steady.Load(); since != 0 && k.clock.elapsed()-since >= int64(k.settling()) {
 			k.sweep()
 		}
 	}

@@ -8,14 +8,18 @@ import (
 	"llmgw/internal/budget"
 )
 
-// breaker decides whether the store is asked. The zero breaker is up.
+// breaker decides whether the store is asked. Its times are nanoseconds since
+// base, by the monotonic clock, and never 0.
 type breaker struct {
+	base      time.Time
 	threshold int64
 	failures  atomic.Int64 // one after the other, without an answer between
-	counted   atomic.Int64 // unix nanoseconds of the latest of those
-	latest    atomic.Int64 // unix nanoseconds of the latest failure
-	since     atomic.Int64 // unix nanoseconds of going down; 0: up
+	counted   atomic.Int64 // when the latest of those ended
+	latest    atomic.Int64 // when the latest failure was
+	since     atomic.Int64 // when the store went down; 0: it is up
 }
+
+func (b *breaker) now() int64 { return int64(time.Since(b.base)) + 1 }
 
 func (b *breaker) isDown() bool { return b.since.Load() != 0 }
 
@@ -31,7 +35,7 @@ func (b *breaker) answered() {
 // by it. Calls that were under way at the same time count as one: a store that
 // stumbles once, with a hundred requests waiting, has failed once.
 func (b *breaker) failed(took time.Duration) bool {
-	now := time.Now().UnixNano()
+	now := b.now()
 	b.latest.Store(now)
 	before := b.counted.Load()
 	if now-int64(took) < before || !b.counted.CompareAndSwap(before, now) {
@@ -42,13 +46,13 @@ func (b *breaker) failed(took time.Duration) bool {
 
 // quiet is how long ago the latest failure was.
 func (b *breaker) quiet() time.Duration {
-	return time.Duration(time.Now().UnixNano() - b.latest.Load())
+	return time.Duration(b.now() - b.latest.Load())
 }
 
 // rise brings the store up and returns how long it was down.
 func (b *breaker) rise() time.Duration {
 	b.failures.Store(0)
-	return time.Duration(time.Now().UnixNano() - b.since.Swap(0))
+	return time.Duration(b.now() - b.since.Swap(0))
 }
 
 // answer tells whether err, from a store, is an answer: the call was refused

@@ -17,9 +17,9 @@
 // The package does no arithmetic of limits and keeps no epochs: the stores do
 // the one, concurrency.Keeper the other. failover.go holds the Limiter's life,
 // reserve.go and settle.go the two halves of a reservation's, record.go what is
-// known of it meanwhile, local.go, share.go and counters.go the deciding without a
-// store, breaker.go when to ask it, worker.go and post.go the catching up, progress.go
-// and correct.go the reports. Wiring:
+// known of it meanwhile; local.go, share.go and counters.go decide without a
+// store, breaker.go and probe.go tell when to ask it, worker.go and post.go catch
+// up, progress.go and correct.go report. Wiring:
 //
 //	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw-1"})
 //	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: 20 * time.Millisecond})
@@ -156,7 +156,7 @@ func New(cfg Config) *Limiter {
 	}
 	l.enqueuer, _ = cfg.Store.(budget.Enqueuer)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.breaker.threshold = int64(cfg.Failures)
+	l.breaker.base, l.breaker.threshold = time.Now(), int64(cfg.Failures)
 	l.records.init()
 	l.counters.init()
 	l.queue.init(cfg.Queue)
