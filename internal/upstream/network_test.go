@@ -388,22 +388,25 @@ type iotestOneByte struct{ io.Reader }
 func (r iotestOneByte) Read(p []byte) (int, error) { return r.Reader.Read(p[:1]) }
 
 func BenchmarkDo(b *testing.B) {
-	body := io.NopCloser(strings.NewReader(""))
-	p := provider("a", nil)
-	c := New(Config{Providers: []*Provider{p}, Transport: func(*Provider) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body}, nil
+	for _, stream := range []bool{false, true} {
+		b.Run(map[bool]string{false: "document", true: "stream"}[stream], func(b *testing.B) {
+			p := provider("a", nil)
+			c := New(Config{Providers: []*Provider{p}, Transport: func(*Provider) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("one\n"))}, nil
+				})
+			}})
+			j := job("r", Target{Provider: p, Weight: 1})
+			j.Call = &dialect.Call{Request: j.Call.Request, Stream: stream}
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := c.Do(b.Context(), j)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.Close()
+			}
 		})
-	}})
-	j := job("r", Target{Provider: p, Weight: 1})
-	j.Call = &dialect.Call{Request: j.Call.Request}
-	b.ReportAllocs()
-	for b.Loop() {
-		r, err := c.Do(b.Context(), j)
-		if err != nil {
-			b.Fatal(err)
-		}
-		r.Close()
 	}
 }
 

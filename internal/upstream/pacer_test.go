@@ -408,6 +408,34 @@ func TestAProviderWithSlotsAloneIsPausedToo(t *testing.T) {
 	})
 }
 
+func TestTheOutlookFollowsWhatIsTakenAndGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for what, limits := range map[string]Limits{
+			"a slot": {Concurrency: 1}, "tokens": {TokensPerMinute: 60_000},
+		} {
+			p := gateway(newMemory(), limits)
+			outlook := func() time.Duration {
+				_, wait := p.outlook(100, time.Now())
+				return wait
+			}
+			if got := outlook(); got != 0 {
+				t.Errorf("%s: at first a call waits %s", what, got)
+			}
+			turn, err := p.take(t.Context(), request{id: "r", team: "t", tokens: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := outlook(); got <= 0 {
+				t.Errorf("%s: with all of it taken a call does not wait", what)
+			}
+			turn.settle(0, 0)
+			if got := outlook(); got != 0 {
+				t.Errorf("%s: with all of it given back a call waits %s", what, got)
+			}
+		}
+	})
+}
+
 func TestTokensThatWereNotUsedMakeRoomAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gateway(newMemory(), Limits{TokensPerMinute: 60_000})

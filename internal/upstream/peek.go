@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"io"
+	"sync"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -19,6 +20,8 @@ const (
 	peekSize = 2 << 10
 )
 
+var peekBuffers = sync.Pool{New: func() any { return new([peekSize]byte) }}
+
 // peek reads a stream until its first event is there, so that a stream that
 // begins with an error can still be tried elsewhere. It stops early at
 // comments (the provider says that it needs time), after patience and at
@@ -27,7 +30,13 @@ const (
 func peek(body io.ReadCloser, meter dialect.Meter) (prefix []byte, rest io.ReadCloser, err error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	ahead := &readAhead{from: body, buffer: make([]byte, peekSize)}
+	buffer := peekBuffers.Get().(*[peekSize]byte)
+	ahead := &readAhead{from: body, buffer: buffer[:]}
+	defer func() {
+		if ahead.done == nil { // nobody writes into it any more
+			peekBuffers.Put(buffer)
+		}
+	}()
 	var first []byte // as it came
 	for seen := 0; seen < maxPeek; {
 		read := ahead.begin()
