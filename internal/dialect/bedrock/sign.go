@@ -24,19 +24,20 @@ type credentials struct{ access, secret, session, region string }
 // changes on the way is signed: the host, the path, the content's type and the
 // body.
 func sign(out dialect.Outbound, c credentials, now time.Time) error {
-	r, err := http.NewRequest(out.Method, out.URL, nil)
+	ctx := context.Background() // nothing is sent
+	r, err := http.NewRequestWithContext(ctx, out.Method, out.URL, nil)
 	if err != nil {
 		return fmt.Errorf("sign a call to Bedrock: %w", err)
 	}
 	r.Header.Set("Content-Type", out.Header.Get("Content-Type"))
 	hash := sha256.New()
 	for _, segment := range out.Body {
-		hash.Write(segment) // it never fails
+		_, _ = hash.Write(segment) // it never fails
 	}
 	digest := hex.EncodeToString(hash.Sum(nil))
 	r.Header.Set("X-Amz-Content-Sha256", digest)
 	key := aws.Credentials{AccessKeyID: c.access, SecretAccessKey: c.secret, SessionToken: c.session}
-	if err := v4.NewSigner().SignHTTP(context.Background(), key, r, digest, service, c.region, now); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, key, r, digest, service, c.region, now); err != nil {
 		return fmt.Errorf("sign a call to Bedrock: %w", err)
 	}
 	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-Sha256"} {

@@ -3,6 +3,7 @@ package openai
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -119,7 +120,7 @@ const maxPadding = 64
 
 func addField(fields map[string]dialect.Span, head []byte, value dialect.Span) error {
 	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(head))).ReadMIMEHeader()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return brokenForm("a part's head cannot be read")
 	}
 	_, params, err := mime.ParseMediaType(header.Get("Content-Disposition"))
@@ -127,16 +128,16 @@ func addField(fields map[string]dialect.Span, head []byte, value dialect.Span) e
 		return brokenForm("a part has no name")
 	}
 	name := params["name"]
-	if _, isFile := params["filename"]; isFile || value.End-value.Start > maxField {
-		return nil
-	}
 	switch name {
 	case "model", "stream", "n", "user":
-		if _, twice := fields[name]; twice {
-			return fault.Invalid(name, fmt.Sprintf("The form has two fields called %s.", name))
-		}
-		fields[name] = value
+	default:
+		return nil
 	}
+	_, isFile := params["filename"]
+	if _, twice := fields[name]; twice || isFile || value.End-value.Start > maxField {
+		return fault.Invalid(name, fmt.Sprintf("The form must have one field called %s, a short text.", name))
+	}
+	fields[name] = value
 	return nil
 }
 

@@ -218,7 +218,7 @@ func TestAStoredResponseIsNamedPlainly(t *testing.T) {
 // form is a multipart form whose file comes first.
 func form(fields ...string) []byte {
 	var b strings.Builder
-	b.WriteString("preamble\r\n--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--Bx name=\"model\"\r\n\r\n")
+	b.WriteString("preamble\r\n--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--Bx name=\"x\"\r\n\r\n")
 	for i := 0; i < len(fields); i += 2 {
 		b.WriteString("\r\n--B\r\nContent-Disposition: form-data; name=\"" + fields[i] + "\"\r\n\r\n" + fields[i+1])
 	}
@@ -254,6 +254,8 @@ func TestABrokenFormIsRefused(t *testing.T) {
 		"no model":       form("user", "u"),
 		"an empty model": form("model", ""),
 		"two models":     form("model", "a", "model", "b"),
+		"a long number":  form("model", "a", "n", strings.Repeat("0", 2000)+"5"),
+		"a file":         []byte(strings.Replace(string(form("model", "a")), `name="model"`, `name="model"; filename="m"`, 1)),
 		"a bad switch":   form("model", "a", "stream", "yes"),
 		"a bad number":   form("model", "a", "n", "-1"),
 		"a number of 0":  form("model", "a", "n", "0"),
