@@ -587,3 +587,19 @@ func TestAProviderThatRejectsStreamOptionsIsRemembered(t *testing.T) {
 		})
 	}
 }
+
+func TestGoingWithoutStreamOptionsCostsNoRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &script{answers: map[string][]answer{"a": {
+			{status: 400, body: "stream_options?"}, {status: 500}, {status: 200, body: "fine\n"}}}}
+		p := provider("a", func(p *Provider) { p.Retries = 1 })
+		r, err := client(t, nil, tr, nil, p).Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole(t, r); r.Status != 200 {
+			t.Errorf("status %d after %d tries", r.Status, len(tr.sent))
+		}
+		tr.closed(t)
+	})
+}
