@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"reflect"
 	"strings"
 	"sync"
@@ -602,4 +603,21 @@ func TestGoingWithoutStreamOptionsCostsNoRetry(t *testing.T) {
 		}
 		tr.closed(t)
 	})
+}
+
+func TestAnAnswerThatComesAsTheCallerLeavesIsClosed(t *testing.T) {
+	m, tr := newMemory(), &script{}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := provider("a", func(p *Provider) { p.Limits.Concurrency = 1 })
+	c := New(Config{Providers: []*Provider{p}, Limiter: m, Transport: func(*Provider) httpTransport {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			cancel()
+			return tr.RoundTrip(r)
+		})
+	}})
+	if r, err := c.Do(ctx, job("r", Target{Provider: p})); r != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", r, err)
+	}
+	m.idle(t)
+	tr.closed(t)
 }
