@@ -27,7 +27,7 @@ func TestF1AFrozenRedisHoldsNobodyUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 ms mean nothing under the race detector: make test runs this")
 	}
-	w := start(t, setup{alone: true, redis: true, limits: "{name: tpm, unit: tokens, amount: 1M, per: minute}\n{name: slots, unit: concurrency, amount: 500}"})
+	w := start(t, setup{alone: true, redis: true, redisKey: "timeout: 20ms", limits: "{name: tpm, unit: tokens, amount: 1M, per: minute}\n{name: slots, unit: concurrency, amount: 500}"})
 	before := w.Metrics().Sum("go_goroutines")
 	const work = 100 * time.Millisecond
 	var mu sync.Mutex
