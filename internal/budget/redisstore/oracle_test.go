@@ -31,6 +31,16 @@ func TestScriptsGoAndModelAgree(t *testing.T) {
 	}
 }
 
+// FuzzScriptsGoAndModelAgree plays pasts for as long as it is let.
+func FuzzScriptsGoAndModelAgree(f *testing.F) {
+	f.Add(int64(1))
+	f.Fuzz(func(t *testing.T, seed int64) {
+		if err := runOracle(t, newScripts(), 250, seed); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func envInt(name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(os.Getenv(name), 10, 64)
 	if err != nil {
