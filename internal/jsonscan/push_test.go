@@ -60,6 +60,7 @@ func TestPushTellsWhatStandsAtItsNodes(t *testing.T) {
 		{"an escaped key", `{"mod\u0065l":"m"}`, `1=m`},
 		{"a key of another case", `{"Model":"m"}`, ``},
 		{"a long string in pieces", `{"text":"a\n\u00e9\ud83d\ude00\"b"}`, "a\n\u00e9\U0001F600\"b|2"},
+		{"the first and last pairs", `{"text":"\ud800\udc00\udbff\udfff\ud800"}`, "\U00010000\U0010FFFF\uFFFD|2"},
 		{"lone surrogates", `{"text":"\ud83dx\ude00\ud83d\ud83d\ude00"}`, "\uFFFDx\uFFFD\uFFFD\U0001F600|2"},
 		{"an object with its members", `{"usage":{"in":12,"out":3}}`, `3( 4=12 )3`},
 		{"null where an object may be", `{"usage":null}`, `3=null`},

@@ -159,6 +159,88 @@ func TestAHeaderThatIsChangedLeavesTheClientsAlone(t *testing.T) {
 	}
 }
 
+func TestWhatEndsAtTheGatewayIsNotPassedOn(t *testing.T) {
+	sent := dialect.Header{"Connection": {"X-Named, keep-alive", " x-other "}, "X-Named": {"1"}, "X-Other": {"1"}, "X-Llmgw-Anything": {"1"}}
+	for name := range notPassed {
+		if name != "Connection" {
+			sent[name] = []string{"1"}
+		}
+	}
+	for _, kept := range []string{"Accept", "Accept-Encoding", "User-Agent", "Content-Type", "Idempotency-Key", "Traceparent", "Anthropic-Beta", "X-Request-Id", "X-Stainless-Retry-Count", "Range"} {
+		sent[kept] = []string{"1"}
+	}
+	h := Header(dialect.Request{Header: sent})
+	if len(h) != 10 {
+		t.Errorf("got %v", h)
+	}
+	for name, values := range h {
+		if len(values) != 1 || values[0] != "1" {
+			t.Errorf("%s became %v", name, values)
+		}
+	}
+	if h := Header(dialect.Request{Header: dialect.Header{"X-Empty": nil, "Accept-Encoding": {""}}}); h["X-Empty"] != nil || len(h["Accept-Encoding"]) != 1 {
+		t.Errorf("got %v", h)
+	}
+}
+
+func TestAURLIsJoinedOnce(t *testing.T) {
+	for _, s := range [][4]string{
+		{"https://x/v1", "/a", "", "https://x/v1/a"},
+		{"https://x/v1/", "/a", "", "https://x/v1/a"},
+		{"https://x//", "/a", "b=1", "https://x/a?b=1"},
+		{"https://x", "/a%2Fb", "c", "https://x/a%2Fb?c"},
+	} {
+		if got := URL(s[0], s[1], s[2]); got != s[3] {
+			t.Errorf("got %s, want %s", got, s[3])
+		}
+	}
+}
+
+func TestTheContentTypeMustBeJSON(t *testing.T) {
+	for sent, ok := range map[string]bool{
+		"": true, "application/json": true, "application/json;charset=utf-8": true, "APPLICATION/JSON": true, "application/problem+json": true,
+		"text/json": false, "application/jsonp": false, "text/plain": false, "application/json, text/plain": false, ";": false,
+	} {
+		_, err := Read(dialect.Request{Body: []byte("{}"), Header: dialect.Header{"Content-Type": {sent}}})
+		if (err == nil) != ok {
+			t.Errorf("%q: got %v", sent, err)
+		}
+	}
+}
+
+func TestASwitchIsTrueOrFalse(t *testing.T) {
+	b := read(t, `{"on":true,"off":false,"none":null,"word":"true","number":1}`)
+	for _, s := range []struct {
+		key    string
+		absent Setting
+		want   Setting
+		ok     bool
+	}{
+		{"on", Off, On, true}, {"off", On, Off, true}, {"none", On, On, true}, {"none", Off, Off, true}, {"missing", On, On, true}, {"word", Off, Off, false}, {"number", Off, Off, false},
+	} {
+		got, err := b.Switch(s.key, s.absent)
+		if got != s.want || (err == nil) != s.ok || err != nil && fault.From(err).Param != s.key {
+			t.Errorf("%s: got %v, %v", s.key, got, err)
+		}
+	}
+}
+
+func TestTheUserIsTheFirstThatIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`: "a",
+		`{"safety_identifier":"b","metadata":{"user_id":"c"}}`:            "b",
+		`{"metadata":{"user_id":"c","user_id":"d"}}`:                      "d",
+		`{"metadata":{"user":"c"}}`:                                       "",
+		`{"metadata":"x"}`:                                                "",
+		`{"user":["a"]}`:                                                  "",
+		`{}`:                                                              "",
+	} {
+		if got := read(t, text).User(); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestALimitIsToldInItsUnit(t *testing.T) {
 	for _, s := range []struct {
 		unit string

@@ -36,6 +36,9 @@ func (m *Meter) filter(p []byte) []byte {
 	h := m.hider
 	h.held = h.held[:copy(h.held, h.held[h.released:])]
 	h.released = 0
+	if cap(h.out) > smallHold {
+		h.out = nil
+	}
 	buf, pos := p, 0
 	if len(h.held) > 0 {
 		pos = len(h.held)
@@ -112,9 +115,6 @@ const smallHold = 4 << 10
 func (h *hider) without(buf []byte, cuts []jsonscan.Span) []byte {
 	if len(cuts) == 0 {
 		return buf
-	}
-	if cap(h.out) > smallHold {
-		h.out = nil
 	}
 	h.out = h.out[:0]
 	from := 0

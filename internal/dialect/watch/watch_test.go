@@ -341,6 +341,16 @@ func TestTextIsCountedAsOneHoweverItIsCut(t *testing.T) {
 	if c.sum() != 2 {
 		t.Errorf("texts of two fields are %d words, want 2", c.sum())
 	}
+	for in, want := range map[string]int{"a b": 1, "ab cd ef": 5, "a  b": 0, " a": 0, "a ": 0, "ab, cd": 0, "a b.": 1, "a": 0, "": 0, "\u4e16 a": 3} {
+		if got := wordEnd([]byte(in)); got != want {
+			t.Errorf("%q is cut at %d, want %d", in, got, want)
+		}
+	}
+	for in, want := range map[string]int{"ab": 2, "a\xe4": 1, "a\xe4\xb8": 1, "a\u4e16": 4, "\xf0\x9f\x98": 0, "\U0001F600": 4, "\x80\x80\x80\x80\x80": 5, "": 0} {
+		if got := runeEnd([]byte(in)); got != want {
+			t.Errorf("%q ends at %d, want %d", in, got, want)
+		}
+	}
 	c = text{count: bytesOf}
 	c.add(Text, bytes.Repeat([]byte("\u4e16"), 2000))
 	if c.sum() != 6000 {
