@@ -94,7 +94,7 @@ func (p *plan) explained(states []budget.LineState, at time.Time) *Explanation {
 		Limits: make([]ExplainedLimit, len(p.lines)),
 	}
 	if out != budget.Granted {
-		e.Binding = p.lines[binding].Limit.By()
+		e.Binding = p.limitedBy(p.lines[binding])
 	}
 	if out == budget.Granted || wait > 0 {
 		ms := budget.CeilMS(wait)
@@ -109,7 +109,7 @@ func (p *plan) explained(states []budget.LineState, at time.Time) *Explanation {
 			return float64(n)
 		}
 		e.Limits[i] = ExplainedLimit{
-			LimitedBy: l.By(), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
+			LimitedBy: p.limitedBy(line), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
 			Mode: string(l.Mode), Value: line.Value, Needs: shown(line.Amount), Remaining: shown(s.Remaining), Capacity: shown(s.Capacity),
 			Open: shown(s.Open), WaitMS: budget.CeilMS(s.Wait), ResetMS: budget.CeilMS(s.Reset), Outcome: outcomeName(s.Outcome),
 		}

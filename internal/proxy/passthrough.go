@@ -32,6 +32,17 @@ func (r *Rules) passthrough(req *http.Request) (*Passthrough, bool) {
 	return nil, false
 }
 
+// passed are the methods that are relayed at path.
+func (r *Rules) passed(path string) []string {
+	var methods []string
+	for i := range r.Passthrough {
+		if r.Passthrough[i].Path == path {
+			methods = append(methods, r.Passthrough[i].Methods...)
+		}
+	}
+	return methods
+}
+
 // passRoute is the route of a relay: in the shape of its provider's API.
 func (g *Gateway) passRoute(p *Passthrough, method string) route {
 	inner := g.Dialects[0]

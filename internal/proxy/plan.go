@@ -85,13 +85,25 @@ func (p *plan) reserved() tokens.Usage {
 	return tokens.Usage{Input: p.estimate.Input, Output: p.estimate.Output}
 }
 
-// amounts is what usage counts for in each line of the plan.
+// amounts is what usage counts for in each line of the plan; nothing where a
+// slot was taken, which comes back.
 func (p *plan) amounts(u tokens.Usage, requests int64) []int64 {
 	used := make([]int64, len(p.lines))
 	for i, l := range p.lines {
-		used[i] = p.model.amount(l.Limit.Unit, u, requests)
+		if l.Limit.Unit != budget.Concurrency {
+			used[i] = p.model.amount(l.Limit.Unit, u, requests)
+		}
 	}
 	return used
+}
+
+// limitedBy is X-LLMGW-Limited-By for a line. A limit that counts each model
+// within something else is told by the model.
+func (p *plan) limitedBy(l budget.Line) string {
+	if l.Limit.Scope == budget.Model && l.Value != "" {
+		return string(budget.Model) + "/" + l.Value + "/" + l.Limit.Name
+	}
+	return l.Limit.By()
 }
 
 // label is the model's name for metrics and for counters by model: names that

@@ -64,7 +64,9 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, rt route) *recor
 // planned tells the client what was estimated.
 func (rec *record) planned(w http.ResponseWriter, p *plan) {
 	rec.plan = p
-	w.Header()["X-Llmgw-Estimated-Tokens"] = []string{p.estimated()}
+	if p.call.Endpoint.Operation != dialect.Stored { // which nothing is estimated of
+		w.Header()["X-Llmgw-Estimated-Tokens"] = []string{p.estimated()}
+	}
 	asked := telemetry.Asked{
 		Operation: string(p.call.Endpoint.Operation), Model: p.call.Model, Choices: p.call.Choices,
 		Team: p.caller.team.Name, KeyID: p.caller.Key.ID, RequestID: rec.id,
@@ -153,7 +155,10 @@ func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
 	if name == "" {
 		name = rec.plan.call.Model
 	}
-	w.Header()["X-Llmgw-Upstream"] = []string{resp.Target.Provider.Name + "/" + name}
+	if name != "" {
+		name = "/" + name
+	}
+	w.Header()["X-Llmgw-Upstream"] = []string{resp.Target.Provider.Name + name}
 }
 
 // clientGone tells whether the client has left.

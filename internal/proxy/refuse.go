@@ -23,7 +23,7 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 		Code: codeOf(v.Outcome),
 		Limit: &fault.Limit{
 			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: l.Amount, Per: string(l.Period),
-			Remaining: max(state.Remaining, 0), Requested: line.Amount, By: l.By(),
+			Remaining: max(state.Remaining, 0), Requested: line.Amount, By: p.limitedBy(line),
 		},
 	}
 	switch v.Outcome {

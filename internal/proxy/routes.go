@@ -30,8 +30,8 @@ func (g *Gateway) Handler() http.Handler {
 	e.GET("/v1/models", g.listModels)
 	e.GET("/v1/models/*model", g.showModel)
 	e.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
-	e.NoRoute(g.unrouted(fault.NotFound, "There is nothing at this path."))
-	e.NoMethod(g.unrouted(fault.MethodNotAllowed, "This path does not take this method."))
+	e.NoRoute(g.unrouted(notFound))
+	e.NoMethod(g.unrouted(notAllowed))
 	return e
 }
 
@@ -71,11 +71,20 @@ func (g *Gateway) recovery(c *gin.Context) {
 	c.Next()
 }
 
+func notFound() error {
+	return &fault.Error{Code: fault.NotFound, Message: "There is nothing at this path.", NoRetry: true}
+}
+
+func notAllowed() error {
+	return &fault.Error{Code: fault.MethodNotAllowed, Message: "This path does not take this method.", NoRetry: true}
+}
+
 // unrouted relays what is configured to pass through, and refuses the rest,
 // which is counted under one endpoint.
-func (g *Gateway) unrouted(code fault.Code, message string) gin.HandlerFunc {
+func (g *Gateway) unrouted(refusal func() error) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if p, ok := g.rules.Load().passthrough(c.Request); ok {
+		rules := g.rules.Load()
+		if p, ok := rules.passthrough(c.Request); ok {
 			c.Status(http.StatusOK) // gin has set 404 or 405
 			g.serve(c.Writer, c.Request, g.passRoute(p, c.Request.Method), nil)
 			return
@@ -83,7 +92,12 @@ func (g *Gateway) unrouted(code fault.Code, message string) gin.HandlerFunc {
 		rt := route{dialect: g.dialectOf(c.Request.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}}
 		rec := g.begin(c.Writer, c.Request, rt)
 		defer g.record(rec)
-		g.refuse(c.Writer, rec, &fault.Error{Code: code, Message: message, NoRetry: true})
+		if methods := rules.passed(c.Request.URL.Path); len(methods) > 0 {
+			c.Header("Allow", strings.Join(append(methods, c.Writer.Header()["Allow"]...), ", "))
+			g.refuse(c.Writer, rec, notAllowed())
+			return
+		}
+		g.refuse(c.Writer, rec, refusal())
 	}
 }
 

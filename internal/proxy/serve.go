@@ -73,10 +73,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	g.forward(w, r, rules, p, s, rec)
 }
 
-// planFor plans a call by what it will use, or by its route's flat charge.
+// planFor plans a call by what it will use, by its route's flat charge, or as
+// one about something stored.
 func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call) (*plan, error) {
 	if rt.flat != nil {
 		return rt.flatPlan(rules, who, call), nil
+	}
+	if call.Endpoint.Operation == dialect.Stored {
+		return rules.storedPlan(who, rt.dialect, call)
 	}
 	return g.plan(rules, who, rt.dialect, call)
 }
