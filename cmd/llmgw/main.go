@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // The exit codes.
@@ -90,15 +91,16 @@ func flags(name string, io streams) *flag.FlagSet {
 	return f
 }
 
-// parsed reads args into f and checks how many arguments are left. stop says
-// that the command ends with code: help was asked for, or usage was wrong.
+// parsed reads args into f, flags before and behind arguments, and checks how
+// many arguments there are. stop says that the command ends with code: help was
+// asked for, or usage was wrong.
 func parsed(f *flag.FlagSet, args []string, least, most int, io streams) (code int, stop bool) {
 	if asksHelp(args) {
 		f.SetOutput(io.out)
 		f.Usage()
 		return exitOK, true
 	}
-	if err := f.Parse(args); err != nil {
+	if err := f.Parse(flagsFirst(f, args)); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK, true
 		}
@@ -110,6 +112,38 @@ func parsed(f *flag.FlagSet, args []string, least, most int, io streams) (code i
 		return exitUsage, true
 	}
 	return exitOK, false
+}
+
+// flagsFirst sorts args as package flag wants them: it stops at the first
+// argument that is no flag.
+func flagsFirst(f *flag.FlagSet, args []string) []string {
+	var first, rest []string
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return append(append(append(first, "--"), rest...), args[i+1:]...)
+		}
+		if len(a) < 2 || a[0] != '-' {
+			rest = append(rest, a)
+			continue
+		}
+		first = append(first, a)
+		if takesNext(f, a) && i+1 < len(args) {
+			i++
+			first = append(first, args[i])
+		}
+	}
+	return append(append(first, "--"), rest...)
+}
+
+// takesNext tells whether a flag's value is the argument behind it.
+func takesNext(f *flag.FlagSet, arg string) bool {
+	known := f.Lookup(strings.TrimLeft(arg, "-"))
+	if known == nil { // unknown, or with its value: --name=value
+		return false
+	}
+	b, ok := known.Value.(interface{ IsBoolFlag() bool })
+	return !ok || !b.IsBoolFlag()
 }
 
 func asksHelp(args []string) bool {
