@@ -91,6 +91,7 @@ func (o *keeperObserver) ClockStep(time.Duration) {}
 // openRedis opens two clients of the same Redis: one for limits, whose calls
 // are short or given up, and one for what nobody waits for.
 func (a *App) openRedis(_ context.Context, r config.Redis) error {
+	redis.SetLogger(redisLog{a.log})
 	limits, err := redisstore.Open(redisstore.Options{
 		Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, DB: r.DB, TLS: r.TLS,
 		Prefix: r.Prefix, Timeout: r.Timeout, Logger: a.log,
@@ -106,7 +107,6 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 	if r.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	redis.SetLogger(redisLog{a.log})
 	client := redis.NewUniversalClient(options)
 	a.onClose(func(context.Context) error {
 		_ = client.Close() // nothing is waited for
