@@ -64,6 +64,9 @@ func bodyOf(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool)
 	if len(c.Request.Body) == 0 {
 		return nil, false
 	}
+	if c.Endpoint.Operation == dialect.Stored {
+		return [][]byte{c.Request.Body}, false // it was not read
+	}
 	if boundary, ok := multipart(c.Header); ok {
 		return formBody(c, to, boundary), false
 	}

@@ -107,6 +107,20 @@ func TestTheURLIsThatOfTheOfficialClient(t *testing.T) {
 	}
 }
 
+func TestTheBodyOfACallForAStoredResponseStays(t *testing.T) {
+	for _, body := range []string{"", "{}", "no JSON"} {
+		r, _ := dialecttest.Request(New(), "POST", "/v1/responses/resp_1/cancel", dialect.Header{}, []byte(body))
+		c, err := New().Parse(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://x/v1", Model: "m", InjectUsage: true, MaxOutput: 9})
+		if err != nil || joined(out.Body) != body {
+			t.Errorf("%q became %q, %v", body, joined(out.Body), err)
+		}
+	}
+}
+
 func TestEndToEndHeadersArePassedOn(t *testing.T) {
 	c := mustParse(t, "/v1/chat/completions", `{"model":"m","stream":true}`)
 	c.Header = dialect.Header{
