@@ -77,7 +77,7 @@ func (a *App) explain(ctx context.Context, keyID, path string, body []byte) (any
 // live is what this instance is at, for the dashboard.
 func (a *App) live() admin.Live {
 	l := admin.Live{
-		Instance: instanceName(a.config.Load()), Inflight: a.gateway.Inflight(), Open: a.limiter.Open(), Waiting: a.gateway.Waiting(),
+		Instance: a.instanceName(a.config.Load()), Inflight: a.gateway.Inflight(), Open: a.limiter.Open(), Waiting: a.gateway.Waiting(),
 	}
 	return l
 }

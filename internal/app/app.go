@@ -13,6 +13,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (a *App) close(ctx context.Context) error {
 func (a *App) makeTelemetry(ctx context.Context, c *config.Config) error {
 	a.metrics = telemetry.NewMetrics(a.options.Build, c.Telemetry.MaxLabelValues)
 	tracing, err := telemetry.NewTracing(ctx, telemetry.TracingConfig{
-		Endpoint: c.Telemetry.OTLPEndpoint, Build: a.options.Build, Instance: instanceName(c), Metrics: a.metrics,
+		Endpoint: c.Telemetry.OTLPEndpoint, Build: a.options.Build, Instance: a.instanceName(c), Metrics: a.metrics, Logger: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("start tracing: %w", err)
@@ -138,12 +139,12 @@ func (a *App) makeTelemetry(ctx context.Context, c *config.Config) error {
 
 // instanceName is the same after a restart and differs between the gateways of
 // one machine.
-func instanceName(c *config.Config) string {
+func (a *App) instanceName(c *config.Config) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return host + "/" + c.Server.Listen
+	return host + "/" + cmp.Or(a.options.Listen, c.Server.Listen)
 }
 
 func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {

@@ -13,11 +13,8 @@ import (
 // demo is the simulated provider of the embedded default.
 type demo struct{ server *http.Server }
 
-// What the greeting uses: the embedded default's key and one of its models.
-const (
-	demoKey   = "sk-llmgw-demo"
-	demoModel = "sim-chat"
-)
+// demoModel is the embedded default's model that the greeting uses.
+const demoModel = "sim-demo"
 
 // makeDemo starts the simulated provider inside this process and points the
 // embedded default at it. Other configurations have their own providers.
@@ -30,7 +27,7 @@ func (a *App) makeDemo(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("start the simulated provider: %w", err)
 	}
-	a.demo = &demo{server: &http.Server{Handler: fakellm.New(fakellm.Options{}), ReadHeaderTimeout: headerTimeout}}
+	a.demo = &demo{server: &http.Server{Handler: fakellm.New(fakellm.Options{Script: config.DemoScript}), ReadHeaderTimeout: headerTimeout}}
 	go func() { _ = a.demo.server.Serve(l) }() // ends with Close
 	a.onClose(func(context.Context) error {
 		_ = a.demo.server.Close() // nothing is lost
@@ -63,5 +60,5 @@ Try it:
   curl http://%s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{"model": "%s", "messages": [{"role": "user", "content": "Hello!"}]}'
 
 Dashboard: http://%s/dashboard
-`, a.Addr(), demoKey, demoModel, a.AdminAddr())
+`, a.Addr(), config.DemoKey, demoModel, a.AdminAddr())
 }

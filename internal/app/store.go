@@ -48,7 +48,7 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	}
 	watch := &keeperObserver{Metrics: a.metrics}
 	a.keeper = concurrency.New(concurrency.Config{
-		Store: a.backing.limits, Instance: instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
+		Store: a.backing.limits, Instance: a.instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
 		Logger: a.log, Observer: watch,
 	})
 	a.limiter = failover.New(failover.Config{
