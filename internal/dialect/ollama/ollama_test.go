@@ -93,3 +93,29 @@ func TestARefusalIsAString(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestAStreamIsCompleteAtItsLastLine(t *testing.T) {
+	const word = `{"model":"m","message":{"role":"assistant","content":"word "},"done":false}` + "\n"
+	for _, s := range []struct {
+		what, answer  string
+		want          tokens.Usage
+		input, output bool
+		complete      bool
+	}{
+		{"cut", word + word, tokens.Usage{}, false, false, false},
+		{"cut within a line", word + `{"model":"m","done":true,"prompt_eval_count":5`, tokens.Usage{}, false, false, false},
+		{"the last line", word + `{"model":"m","message":{"content":""},"done":true,"done_reason":"stop","prompt_eval_count":5,"eval_count":2}` + "\n", tokens.Usage{Input: 5, Output: 2}, true, true, true},
+		{"the last line without its end", word + `{"done":true,"done_reason":"stop","prompt_eval_count":5,"eval_count":2}`, tokens.Usage{Input: 5, Output: 2}, true, true, true},
+		{"a cached prompt", word + `{"done":true,"done_reason":"stop","eval_count":2}` + "\n", tokens.Usage{Output: 2}, false, true, true},
+		{"no counts for text that came", word + `{"done":true,"done_reason":"stop"}` + "\n", tokens.Usage{}, false, false, true},
+		{"nothing but loading", `{"message":{"content":""},"done":true,"done_reason":"load"}` + "\n", tokens.Usage{}, true, true, true},
+		{"an error", word + `{"error":"no"}` + "\n", tokens.Usage{}, false, false, false},
+	} {
+		c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Chat}}, Stream: true}
+		m := New().Meter(c, dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/x-ndjson"}}}, dialect.MeterOptions{Count: dialecttest.Bytes})
+		out := string(m.Feed([]byte(s.answer))) + string(m.End())
+		if r := m.Report(); out != s.answer || r.Usage != s.want || r.InputKnown != s.input || r.OutputKnown != s.output || r.Complete != s.complete {
+			t.Errorf("%s: got %+v", s.what, r)
+		}
+	}
+}
