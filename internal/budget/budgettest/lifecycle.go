@@ -150,6 +150,31 @@ var lifecycleCases = []testCase{
 		b.settle(id, lines, 30)
 		b.left(tpm, 70, 0)
 	}},
+	{"S18 many streams report and settle in one call each", func(b *table) {
+		tpm := bucket("tpm", 1_000_000)
+		lines := []budget.Line{line(tpm, 100)}
+		var reports []budget.Progress
+		var ends []budget.Settlement
+		for range 1500 {
+			id := b.grant(lines...)
+			reports = append(reports, budget.Progress{ID: id, Lines: lines, Used: []int64{40}})
+			ends = append(ends, budget.Settlement{ID: id, Epoch: b.epoch, Lines: lines, Used: []int64{70}})
+		}
+		if err := b.store.Report(context.Background(), reports); err != nil {
+			b.t.Fatalf("report: %v", err)
+		}
+		b.left(tpm, 850_000, 90_000)
+		got, err := b.store.Settle(context.Background(), ends)
+		if err != nil {
+			b.t.Fatalf("settle: %v", err)
+		}
+		for i := range got {
+			if !got[i].Known {
+				b.t.Fatalf("settlement %d is not known", i)
+			}
+		}
+		b.left(tpm, 895_000, 0)
+	}},
 	{"progress of an unknown or settled reservation changes nothing", func(b *table) {
 		tpm := bucket("tpm", 100)
 		lines := []budget.Line{line(tpm, 60)}

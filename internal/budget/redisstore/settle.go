@@ -130,41 +130,59 @@ func (s *Store) endEverywhere(ctx context.Context, st budget.Settlement, done fu
 
 // Report implements budget.Store.
 func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
-	type batch struct {
-		keys []any
-		blob []byte
-	}
-	var bases []string
-	batches := make(map[string]*batch)
-	add := func(base, id string, used []int64) {
+	batches := make(map[string]*reports)
+	add := func(base, id string, used []int64) error {
 		b := batches[base]
 		if b == nil {
-			b = &batch{keys: []any{base}}
+			b = &reports{base: base}
 			batches[base] = b
-			bases = append(bases, base)
 		}
 		b.keys = append(b.keys, recordKey(base, id))
 		b.blob = append(b.blob, usedBody(used)[1:]...)
+		if len(b.keys) < maxSettles {
+			return nil
+		}
+		return s.send(ctx, b)
 	}
 	for i := range progress {
 		p := &progress[i]
 		if len(p.ID) > maxText || len(p.Used) > 100 {
 			return fmt.Errorf("report %s: %w", p.ID, errText)
 		}
-		if !s.cluster {
-			add(s.prefix, p.ID, p.Used)
-			continue
+		bases, used := []string{s.prefix}, map[string][]int64{s.prefix: p.Used}
+		if s.cluster {
+			bases, used = s.spread(p.Lines, p.Used)
 		}
-		where, used := s.spread(p.Lines, p.Used)
-		for _, base := range where {
-			add(base, p.ID, used[base])
-		}
-	}
-	for _, base := range bases {
-		b := batches[base]
-		if _, err := text(s.run(ctx, &s.scripts.report, b.keys, []any{s.given(), b.blob})); err != nil {
-			return fmt.Errorf("report %d reservations: %w", len(progress), err)
+		for _, base := range bases {
+			if err := add(base, p.ID, used[base]); err != nil {
+				return err
+			}
 		}
 	}
+	for _, b := range batches {
+		if err := s.send(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reports are what one call of report.lua tells.
+type reports struct {
+	base string
+	keys []any
+	blob []byte
+}
+
+// send makes the call, and empties b.
+func (s *Store) send(ctx context.Context, b *reports) error {
+	if len(b.keys) == 0 {
+		return nil
+	}
+	cmd := s.run(ctx, &s.scripts.report, append([]any{b.base}, b.keys...), []any{s.given(), b.blob})
+	if err := cmd.Err(); err != nil {
+		return fmt.Errorf("report %d reservations: %w", len(b.keys), err)
+	}
+	b.keys, b.blob = nil, nil
 	return nil
 }
