@@ -154,7 +154,7 @@ func TestC16UsageIsInWhicheverEventIsTheLast(t *testing.T) {
 
 func TestC19AStreamThatBreaksOffIsNotComplete(t *testing.T) {
 	whole := sse(word, word, word, last, spent, "[DONE]")
-	end := strings.Index(whole, `"finish_reason":"stop"`) + len(`"finish_reason":"stop"`)
+	end := strings.Index(whole, last) + len(last)
 	for cut := range len(whole) {
 		m := chatting(false)
 		m.Feed([]byte(whole[:cut]))

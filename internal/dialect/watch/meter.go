@@ -234,5 +234,5 @@ func (m *Meter) complete() bool {
 	case m.opaque:
 		return m.over && m.events > 0
 	}
-	return m.whole || m.inside && m.push.Done()
+	return m.whole || m.inside && m.push.Done() && !r.failed && !r.api.Pending[r.now.finish]
 }

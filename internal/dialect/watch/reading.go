@@ -29,6 +29,7 @@ type reading struct {
 	id, model, finish string
 	failure           *dialect.Failure
 	content           bool
+	began, over       choiceSet
 	ended             bool  // by an event or mark that ends a stream
 	hides             bool  // this event reports usage, be it null
 	thoughts          Field // the name under which reasoning came first
@@ -38,8 +39,7 @@ type reading struct {
 	failed bool
 	fault  dialect.Failure
 	choice choice
-	began  choiceSet
-	over   choiceSet
+	now    progress
 
 	headerType string // the kind of error by a header
 	inner      *embedded
@@ -52,6 +52,14 @@ const (
 	somePasses          // passes were told
 	topLevelToo         // and one that says that the top level is right
 )
+
+// progress is how far an event brings the answer. It counts once the event is
+// whole: no client reads one that is cut.
+type progress struct {
+	began, over choiceSet
+	finish      string
+	ended       bool
+}
 
 // choice is the one being read.
 type choice struct {
@@ -69,12 +77,18 @@ func (s *choiceSet) add(i int64) {
 	}
 }
 
+func (s *choiceSet) join(other choiceSet) {
+	s[0] |= other[0]
+	s[1] |= other[1]
+}
+
 func (s *choiceSet) len() int { return bits.OnesCount64(s[0]) + bits.OnesCount64(s[1]) }
 
 // begin forgets the last event.
 func (r *reading) begin() {
 	r.kind, r.failed, r.hides = r.kind[:0], false, false
 	r.fault, r.choice = dialect.Failure{}, choice{}
+	r.now = progress{}
 }
 
 // call says what the framing calls the event; what the event calls itself goes
@@ -90,10 +104,12 @@ func (r *reading) end() {
 	if string(r.kind) == "error" {
 		r.failed = true
 	}
-	if finish, ok := r.api.Ends[string(r.kind)]; ok {
-		r.ended = true
-		r.finish = either(finish, r.finish)
-	}
+	r.began.join(r.now.began)
+	r.over.join(r.now.over)
+	r.finish = either(r.now.finish, r.finish)
+	finish, last := r.api.Ends[string(r.kind)]
+	r.ended = r.ended || r.now.ended || last
+	r.finish = either(finish, r.finish)
 	if r.failed {
 		r.fail(r.fault)
 	}
@@ -166,13 +182,13 @@ func (r *reading) endPass() {
 func (r *reading) endChoice() {
 	c := r.choice
 	r.choice = choice{}
-	r.began.add(c.index)
+	r.now.began.add(c.index)
 	if c.finish == "" {
 		return
 	}
-	r.over.add(c.index)
+	r.now.over.add(c.index)
 	if c.index == 0 {
-		r.finish = c.finish
+		r.now.finish = c.finish
 	}
 }
 
@@ -202,7 +218,7 @@ func (r *reading) Scalar(id int, kind jsonscan.Kind, value []byte) {
 	case Finish:
 		r.finishes(value)
 	case Ended:
-		r.ended = r.ended || string(value) == "true"
+		r.now.ended = r.now.ended || string(value) == "true"
 	case Begun:
 		r.content = true
 	case PassType:
@@ -236,9 +252,9 @@ func (r *reading) finishes(value []byte) {
 		r.choice.finish = keep("", value)
 		return
 	}
-	r.finish = keep("", value)
-	r.began.add(0)
-	r.over.add(0)
+	r.now.finish = keep("", value)
+	r.now.began.add(0)
+	r.now.over.add(0)
 }
 
 // Part implements jsonscan.Visitor.

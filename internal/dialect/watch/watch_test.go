@@ -131,6 +131,24 @@ func TestADocumentIsCompleteWhenItsJSONIs(t *testing.T) {
 	}
 }
 
+func TestADocumentMayBeCompleteBeforeItsEndIsTold(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"id":"x","usage":{"in":1,"out":2}}`: true,
+		`{"id":"x","usage":{"in":1,"out":2}`:  false,
+		`{"error":{"message":"no"}}`:          false,
+		`{"error":"no"}`:                      false,
+		`{"error":null}`:                      true,
+		`{"id":"x"}trailing`:                  false,
+	} {
+		m := meter(sample, false, "Content-Type", "application/json")
+		m.Feed([]byte(text))
+		if got := m.Report().Complete; got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+		m.End()
+	}
+}
+
 func TestAnErrorIsReportedAndItsTextIsNoOutput(t *testing.T) {
 	for _, s := range []struct {
 		what, answer string
