@@ -26,16 +26,23 @@ type memory struct {
 	open     map[string][]budget.Line
 	reserves int
 	settled  map[string][]int64
+	asked    map[string]bool
 	paused   []time.Duration
 	atMost   []int64
 }
 
 func newMemory() *memory {
-	return &memory{store: memstore.New(nil), open: map[string][]budget.Line{}, settled: map[string][]int64{}}
+	return &memory{store: memstore.New(nil), open: map[string][]budget.Line{}, settled: map[string][]int64{}, asked: map[string]bool{}}
 }
 
 func (m *memory) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
 	r.Epoch = "e1"
+	m.mu.Lock()
+	if m.asked[r.ID] {
+		panic("an id was used twice: " + r.ID) // after a timeout it would be refused for ever
+	}
+	m.asked[r.ID] = true
+	m.mu.Unlock()
 	if m.latency > 0 {
 		time.Sleep(m.latency)
 	}

@@ -158,6 +158,32 @@ func TestWhoLeavesFromTheFrontCostsItsTeamNothing(t *testing.T) {
 	}
 }
 
+// What goes before a newcomer: the front, its own team, and of the others what
+// their weight lets pass meanwhile.
+func TestANewcomerKnowsWhatGoesBeforeIt(t *testing.T) {
+	var q fairQueue
+	one := need{calls: 1, service: 1}
+	for range 11 {
+		q.push("other", 2, one)
+	}
+	q.push("own", 1, one)
+	q.push("own", 1, one)
+	for _, s := range []struct {
+		team   string
+		weight int
+		want   float64
+	}{
+		{"own", 1, 1 + 2 + 6},   // the three of this team cost as much as six of the other
+		{"fresh", 1, 1 + 1 + 2}, // one of own, two of other
+		{"heavy", 100, 1 + 0.01 + 0.02},
+		{"other", 2, 1 + 10 + 2}, // both of own pass within the eleven
+	} {
+		if got := q.ahead(s.team, s.weight, one).calls; math.Abs(got-s.want) > 1e-9 {
+			t.Errorf("before one of %s go %v calls, want %v", s.team, got, s.want)
+		}
+	}
+}
+
 // A round trip to the store must not bound the rate of a fast provider.
 func TestAFastProviderIsUsedToTheFullOverASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
