@@ -11,10 +11,14 @@ import (
 	"time"
 )
 
-// closed keeps every connection busy.
+// closed keeps every connection busy, but for p.pause between its requests.
 func (p *plan) closed() (result, error) {
 	return p.measure(func(c *conn, t *tally, from, until time.Time) {
+		if p.pause > 0 {
+			runtime.LockOSThread()
+		}
 		for {
+			sleepUntil(time.Now().Add(p.pause))
 			began := time.Now()
 			if began.After(until) {
 				return

@@ -25,6 +25,7 @@ type plan struct {
 	rate        float64 // requests per second, of mode open
 	duration    time.Duration
 	warmup      time.Duration
+	pause       time.Duration // between the requests of a connection, of mode closed
 }
 
 func main() {
@@ -68,6 +69,7 @@ func parse() (*plan, error) {
 	flag.Float64Var(&p.rate, "rate", 1000, "requests per second of mode open")
 	flag.DurationVar(&p.duration, "duration", 5*time.Second, "how long to measure")
 	flag.DurationVar(&p.warmup, "warmup", 500*time.Millisecond, "how long to load before that")
+	flag.DurationVar(&p.pause, "pause", 0, "time between an answer and the next request, of mode closed")
 	flag.Parse()
 	var err error
 	if p.target, err = url.Parse(*target); err != nil || p.target.Host == "" {

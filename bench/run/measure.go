@@ -108,13 +108,19 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
-// latency: one connection, and then 2,000 requests a second.
+// latency: one connection, without and with a pause in which what a request
+// left to do can be done, and then 2,000 requests a second.
 func (b *bench) latency(ctx context.Context) error {
 	one, err := b.interleave(ctx, "-connections", "1")
 	if err != nil {
 		return err
 	}
 	b.reportLatency("one connection, closed loop", one)
+	calm, err := b.interleave(ctx, "-connections", "1", "-pause", "1ms")
+	if err != nil {
+		return err
+	}
+	b.reportLatency("one connection, a pause of 1 ms after each answer", calm)
 	steady, err := b.interleave(ctx, "-connections", "64", "-mode", "open", "-rate", "2000")
 	if err != nil {
 		return err
