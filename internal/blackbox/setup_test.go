@@ -2,6 +2,8 @@ package blackbox
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -28,6 +30,7 @@ type setup struct {
 	keys      string // limits of its key
 	common    string // of the whole gateway
 	model     string // further keys of the model "*", one a line
+	models    string // further models, one a line
 	server    string // further keys of server
 	provider  string // further keys of the provider
 	store     string // further keys of store
@@ -84,6 +87,9 @@ func (s setup) config(w *world) string {
 		fmt.Fprintf(&b, "  - %s\n", p)
 	}
 	fmt.Fprintf(&b, "models:\n  - name: \"*\"\n    targets: [{provider: sim}, {provider: sim-anthropic}]\n    prices: {input: 1, output: 4}\n%s", indent(4, s.model))
+	for _, m := range lines(s.models) {
+		fmt.Fprintf(&b, "  - %s\n", m)
+	}
 	b.WriteString(indent(0, s.top))
 	list(&b, "limits", 0, s.common)
 	b.WriteString("teams:\n  - name: search\n")
@@ -136,6 +142,35 @@ const promptTokens = 8
 
 // bound is a maximum of output such that ask reserves total tokens.
 func bound(total int) string { return fmt.Sprintf(`"max_tokens":%d`, total-promptTokens) }
+
+// send sends a request of any method with a key, none if it is empty, and
+// returns the whole answer.
+func (w *world) send(method, path, key, body string, headers ...string) gatewaytest.Answer {
+	w.t.Helper()
+	r, err := http.NewRequest(method, w.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return gatewaytest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(b)}
+}
+
+// eventually bounds what the gateway does in its own time.
+const eventually = 10 * time.Second
 
 // together sends n requests at once, in turn to all gateways, and returns the
 // answers.
