@@ -10,7 +10,7 @@ func (c *Counter) Remaining(now int64) int64 {
 	case kindBucket, kindPacing:
 		return floorDiv(c.Level, c.Den)
 	case kindWindow:
-		return floorDiv(c.Capacity*c.Window-c.weighted(now), c.Window)
+		return c.Capacity - c.counted(now)
 	case kindSlots:
 		return max(0, c.Capacity-c.Open)
 	default:

@@ -2,11 +2,9 @@ package budget
 
 // A sliding window counter keeps what was used in the window that now is in and
 // in the one before, which counts by the part of it that the last Window
-// milliseconds still cover:
+// milliseconds still cover, in whole units as such counters have it:
 //
-//	used = Prev·(W − e)/W + Used,  e = now − Start
-//
-// All comparisons are made on used·W, which is exact.
+//	used = ⌊Prev·(W − e)/W⌋ + Used,  e = now − Start
 
 // slide moves the windows to now.
 func (c *Counter) slide(now int64) {
@@ -23,16 +21,16 @@ func (c *Counter) slide(now int64) {
 	}
 }
 
-// weighted is what was used in the last Window milliseconds, times Window.
-func (c *Counter) weighted(now int64) int64 {
-	return c.Prev*(c.Window-max(0, now-c.Start)) + c.Used*c.Window
+// counted is what was used in the last Window milliseconds.
+func (c *Counter) counted(now int64) int64 {
+	return c.Prev*(c.Window-max(0, now-c.Start))/c.Window + c.Used
 }
 
 func (c *Counter) judgeWindow(cost, now int64) (Outcome, int64) {
 	switch {
 	case cost > c.Capacity:
 		return NeverFits, 0
-	case cost == 0 || cost*c.Window <= c.Capacity*c.Window-c.weighted(now):
+	case cost == 0 || cost <= c.Capacity-c.counted(now):
 		return Granted, 0
 	}
 	return Exceeded, c.fits(cost) - now
@@ -48,12 +46,13 @@ func (c *Counter) fits(cost int64) int64 {
 	return c.Start + c.Window + c.faded(c.Used, c.Capacity-cost)
 }
 
-// faded is how long after its window's start n counts for no more than left.
+// faded is how long after its window's start n counts for no more than left:
+// ⌊n·(W − e)/W⌋ ≤ left, where n·(W − e) < (left + 1)·W.
 func (c *Counter) faded(n, left int64) int64 {
 	if n <= left {
 		return 0
 	}
-	return c.Window - left*c.Window/n
+	return c.Window - ((left+1)*c.Window-1)/n
 }
 
 // giveBack refunds n to the window that it was taken in, or nowhere.

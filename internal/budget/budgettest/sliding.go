@@ -23,11 +23,12 @@ var slidingCases = []testCase{
 		b.grant(line(w, 60))
 		b.refuse(budget.Exceeded, line(w, 1))
 		b.ms(60_000)
-		b.refuseFor(budget.Exceeded, 1_000, line(w, 1))
+		b.refuseFor(budget.Exceeded, 1, line(w, 1)) // 59 and a fraction count as 59
 		b.ms(30_000)
 		b.left(w, 30, 60)
 		b.grant(line(w, 30))
-		b.refuseFor(budget.Exceeded, 1_000, line(w, 1))
+		b.refuseFor(budget.Exceeded, 1, line(w, 1))
+		b.refuseFor(budget.Exceeded, 1_001, line(w, 2))
 	}},
 	{"S5 a sliding window's wait is exact, within a window and over its end", func(b *table) {
 		w := sliding(budget.SlidingWindow, 61)

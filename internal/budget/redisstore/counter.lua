@@ -25,7 +25,7 @@ end
 local function remaining(c, now)
   local k = c.kind
   if k <= PACING then return floor(c.level / c.den) end
-  if k == WINDOW then return floor((c.capacity * c.window - weighted(c, now)) / c.window) end
+  if k == WINDOW then return c.capacity - counted(c, now) end
   if k == SLOTS then return max(0, c.capacity - c.open) end
   return c.capacity - c.used
 end
@@ -112,7 +112,7 @@ local function judge_rate(c, cost, now)
     if cost <= c.capacity - c.used then return GRANTED, 0 end
     return SPENT, max(0, c.stop - now)
   elseif k == WINDOW then
-    if cost * c.window <= c.capacity * c.window - weighted(c, now) then return GRANTED, 0 end
+    if cost <= c.capacity - counted(c, now) then return GRANTED, 0 end
     local left = c.capacity - c.used - cost
     if left >= 0 then return EXCEEDED, c.start + faded(c, c.prev, left) - now end
     return EXCEEDED, c.start + c.window + faded(c, c.used, c.capacity - cost) - now

@@ -315,20 +315,15 @@ func (w *windowModel) advance(now int64) {
 	}
 }
 
-// counts is what is used at a moment, if nothing more is, times the period.
-func (w *windowModel) counts(now int64) *big.Int {
+// counts is what is used at a moment, if nothing more is.
+func (w *windowModel) counts(now int64) int64 {
 	per := perMS(w.m.limit)
 	now = max(now, w.start)
 	start := now - now%per
-	sum := new(big.Int).Mul(big.NewInt(w.used[start]), big.NewInt(per))
-	faded := new(big.Int).Mul(big.NewInt(w.used[start-per]), big.NewInt(per-(now-start)))
-	return sum.Add(sum, faded)
+	return w.used[start] + floorRat(new(big.Rat).Mul(rat(w.used[start-per]), big.NewRat(per-(now-start), per)))
 }
 
-func (w *windowModel) fits(cost, now int64) bool {
-	left := new(big.Int).Mul(big.NewInt(w.m.limit.Amount-cost), big.NewInt(perMS(w.m.limit)))
-	return w.counts(now).Cmp(left) <= 0
-}
+func (w *windowModel) fits(cost, now int64) bool { return w.counts(now)+cost <= w.m.limit.Amount }
 
 func (w *windowModel) judge(cost, now int64) (budget.Outcome, int64) {
 	switch {
@@ -364,12 +359,7 @@ func (w *windowModel) refund(mark, n, _ int64) {
 	}
 }
 
-func (w *windowModel) remaining(now int64) int64 {
-	per := big.NewInt(perMS(w.m.limit))
-	left := new(big.Int).Mul(big.NewInt(w.m.limit.Amount), per)
-	left.Sub(left, w.counts(now))
-	return left.Div(left, per).Int64() // Euclidean: down, for a positive divisor
-}
+func (w *windowModel) remaining(now int64) int64 { return w.m.limit.Amount - w.counts(now) }
 
 func (w *windowModel) adopt(l *budget.Limit, _ int64) {
 	for at := range w.used {

@@ -13,13 +13,13 @@ local function slide(c, now)
   end
 end
 
--- weighted is what a window used in its last length, times its length.
-local function weighted(c, now)
-  return c.prev * (c.window - max(0, now - c.start)) + c.used * c.window
+-- counted is what was used in the last length of a window.
+local function counted(c, now)
+  return floor(c.prev * (c.window - max(0, now - c.start)) / c.window) + c.used
 end
 
 -- faded is how long after its window's start n counts for no more than left.
 local function faded(c, n, left)
   if n <= left then return 0 end
-  return c.window - floor(left * c.window / n)
+  return c.window - floor(((left + 1) * c.window - 1) / n)
 end
