@@ -92,7 +92,7 @@ func TestACallGoesOutAsTheOfficialClientMakesIt(t *testing.T) {
 	}
 }
 
-func TestARefusalIsReadByTheOfficialClient(t *testing.T) {
+func TestG8ARefusalIsReadByTheOfficialClient(t *testing.T) {
 	limit := &fault.Limit{Scope: "team", Name: "tpm", Unit: "tokens", Amount: 100, Per: "minute", Remaining: 5, Requested: 31}
 	for _, s := range []struct {
 		fault fault.Error

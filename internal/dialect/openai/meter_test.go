@@ -109,6 +109,35 @@ func TestC8TextReasoningAndToolArgumentsAreCounted(t *testing.T) {
 	}
 }
 
+func TestC9AStreamThatComesByteByByteIsReadAndRelayed(t *testing.T) {
+	answer := sse(word, last, spent, "[DONE]")
+	for hide, want := range map[bool]string{false: answer, true: sse(word, last, "[DONE]")} {
+		m := chatting(hide)
+		var out []byte
+		for i := range answer {
+			out = append(out, m.Feed([]byte(answer[i:i+1]))...)
+		}
+		out = append(out, m.End()...)
+		if r := m.Report(); string(out) != want || r.Usage.Total() != 30 || !r.Complete || r.Events != 4 {
+			t.Errorf("hide %v: got %q, %+v", hide, out, r)
+		}
+	}
+}
+
+func TestC21AnEventIsPassedOnAtOnce(t *testing.T) {
+	for _, hide := range []bool{false, true} {
+		m := chatting(hide)
+		for range 3 {
+			if out := m.Feed([]byte(sse(word))); string(out) != sse(word) {
+				t.Errorf("hide %v: %q came of a whole event", hide, out)
+			}
+		}
+		if out := m.Feed([]byte(": still here\n\n")); string(out) != ": still here\n\n" {
+			t.Errorf("hide %v: %q came of a comment", hide, out)
+		}
+	}
+}
+
 func TestC11AnEventOfTwoMegabytesIsRelayedAndCounted(t *testing.T) {
 	huge := `{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"` + strings.Repeat("x", 2<<20) + `"}}]}}]}`
 	for _, hide := range []bool{false, true} {

@@ -28,7 +28,7 @@ func mustParse(t *testing.T, path, body string) *dialect.Call {
 	return c
 }
 
-func TestTheLargestBoundOnOutputCounts(t *testing.T) {
+func TestB2TheLargestBoundOnOutputCounts(t *testing.T) {
 	const chat, completions, responses = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 	for _, s := range []struct {
 		path, members string
@@ -70,7 +70,7 @@ func TestTheLargestBoundOnOutputCounts(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsOutOfRangeNamesItsField(t *testing.T) {
+func TestB6ARequestThatIsOutOfRangeNamesItsField(t *testing.T) {
 	const chat = "/v1/chat/completions"
 	for _, s := range []struct{ path, body, param string }{
 		{chat, `{"messages":[]}`, "model"},

@@ -8,7 +8,7 @@ import (
 	"llmgw/internal/dialect/dialecttest"
 )
 
-func TestUsageIsAskedForWithinWhatTheClientSent(t *testing.T) {
+func TestC3UsageIsAskedForWithinWhatTheClientSent(t *testing.T) {
 	for _, s := range []struct {
 		what, body, want string
 		injected         bool

@@ -75,7 +75,7 @@ func bytewise(text string) []string {
 	return pieces
 }
 
-func TestEventsAreTheSameHoweverTheyAreWrittenAndCut(t *testing.T) {
+func TestC10EventsAreTheSameHoweverTheyAreWrittenAndCut(t *testing.T) {
 	two := []event{{"", `{"a":1}`}, {"", "[DONE]"}}
 	for _, s := range []struct {
 		what   string
