@@ -79,6 +79,13 @@ func (a *App) live() admin.Live {
 	l := admin.Live{
 		Instance: a.instanceName(a.config.Load()), Inflight: a.gateway.Inflight(), Open: a.limiter.Open(), Waiting: a.gateway.Waiting(),
 	}
+	for _, p := range a.client.Live() {
+		shown := admin.Provider{Name: p.Name, State: p.State, Waiting: p.Waiting, Inflight: p.Inflight, Headroom: []admin.Headroom{}}
+		for _, h := range p.Headroom {
+			shown.Headroom = append(shown.Headroom, admin.Headroom(h))
+		}
+		l.Providers = append(l.Providers, shown)
+	}
 	return l
 }
 

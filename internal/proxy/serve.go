@@ -105,6 +105,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 		return
 	}
 	answered()
+	p.call.Body, p.call.Members = nil, nil // a stream may outlive its request by hours
 	defer closeAnswer(resp, s)
 	rec.answered(w, resp)
 	g.relay(w, r, rules, s, resp, rec)

@@ -17,8 +17,9 @@ type state struct {
 	transport http.RoundTripper
 	keys      []*key // at least one; of a provider without keys, an empty one
 	targets   map[string]*health
-	plain     atomic.Bool // the provider rejects stream_options
-	turn      int         // rotates among keys of which nothing is known
+	plain     atomic.Bool  // the provider rejects stream_options
+	inflight  atomic.Int64 // calls sent and not yet ended
+	turn      int          // rotates among keys of which nothing is known
 }
 
 // key is one API key of a provider.

@@ -30,6 +30,7 @@
 //	send.go       one HTTP exchange until the answer's header
 //	body.go       the answer's body under the idle timeout
 //	transport.go  connections
+//	live.go       what each provider is at, for people
 package upstream
 
 import (

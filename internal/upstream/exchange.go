@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -29,11 +30,16 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
 	done := false
 	defer func() {
 		if !done {
+			a.state.inflight.Add(-1)
 			a.turn.full()
 		}
 	}()
+	a.state.inflight.Add(1)
 	o = c.tryOnce(ctx, r, a)
 	done = true
+	if o.response == nil {
+		a.state.inflight.Add(-1)
+	}
 	return o
 }
 
@@ -84,7 +90,7 @@ func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Re
 				Count:     r.job.Counter, Flavor: a.target.Provider.Flavor,
 			}),
 		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),
-		http: resp, turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
+		http: resp, ended: sync.OnceFunc(func() { a.state.inflight.Add(-1) }), turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
 	}
 }
 

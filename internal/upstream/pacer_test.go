@@ -82,10 +82,11 @@ func TestTenCallsAtOnceAreSpreadOverTheProvidersRate(t *testing.T) {
 				t.Errorf("call %d went at %s, want %s", i, at, least)
 			}
 		}
-		// Ten came at once. Of the four that waited, each asked once a horizon
-		// while it was at the front, and when its time had come.
-		if m.reserves > 32 {
-			t.Errorf("the limiter was asked %d times, want 32", m.reserves)
+		// Ten came at once, and each may ask before it knows of the others. Of the
+		// four that waited, each asked once a horizon while it was at the front,
+		// and when its time had come.
+		if m.reserves > 50 {
+			t.Errorf("the limiter was asked %d times, want 50 at most", m.reserves)
 		}
 		for _, f := range refused {
 			if f.Wait <= 5*time.Second || f.Limit.By != "provider/p/requests" || f.Limit.Amount != 60 || f.Limit.Per != "minute" {

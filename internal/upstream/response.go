@@ -30,6 +30,7 @@ type Response struct {
 	HeaderAt  time.Time     // when its header had come
 
 	http  *http.Response
+	ended func() // counts the call as ended, once
 	turn  *turn  // nil: nothing is left to settle
 	model string // as the provider names it
 	kept  bool   // the provider goes on counting what it counted at arrival
@@ -55,5 +56,6 @@ func (r *Response) Settle(used tokens.Usage) {
 // settled, the estimate is charged. Closing twice has no effect.
 func (r *Response) Close() error {
 	r.turn.full()
+	r.ended()
 	return r.Body.Close()
 }

@@ -60,6 +60,7 @@ func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Ou
 		err = errFirstByte
 	}
 	if err == nil {
+		payload.release()
 		resp.Body = newBody(ctx, inner, cancel, p, resp.Body, payload)
 		return resp, nil, nil
 	}
@@ -112,6 +113,7 @@ type payload struct {
 	mu       sync.Mutex
 	segments [][]byte
 	size     int64
+	sent     bool // some reader has read it all
 	over     bool
 }
 
@@ -141,6 +143,16 @@ func (p *payload) abandon() {
 	p.mu.Unlock()
 }
 
+// release lets the segments go if they were sent: the answer has come, and a
+// stream may outlive its request by hours.
+func (p *payload) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sent {
+		p.segments, p.over = nil, true
+	}
+}
+
 // payloadReader reads a payload from its start.
 type payloadReader struct {
 	payload *payload
@@ -153,6 +165,9 @@ func (r *payloadReader) Read(b []byte) (n int, err error) {
 	r.payload.mu.Lock()
 	defer r.payload.mu.Unlock()
 	if r.payload.over {
+		if r.payload.sent && len(r.rest) == 0 {
+			return 0, io.EOF
+		}
 		return 0, errEnded
 	}
 	for n < len(b) && len(r.rest) > 0 {
@@ -162,7 +177,11 @@ func (r *payloadReader) Read(b []byte) (n int, err error) {
 			r.rest, r.offset = r.rest[1:], 0
 		}
 	}
-	if n == 0 && len(r.rest) == 0 {
+	if len(r.rest) > 0 {
+		return n, nil
+	}
+	r.rest, r.payload.sent = nil, true
+	if n == 0 {
 		return 0, io.EOF
 	}
 	return n, nil
