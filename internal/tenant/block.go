@@ -1,10 +1,12 @@
 package tenant
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"time"
@@ -48,7 +50,13 @@ func ParseBlock(body []byte, now time.Time) (Block, error) {
 		Block
 		TTL json.RawMessage `json:"ttl"`
 	}
-	if err := json.Unmarshal(body, &wish); err != nil {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields() // a ttl that is misspelt would be a block for ever
+	if err := d.Decode(&wish); err != nil {
+		if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
+			name = strings.Trim(name, `"`)
+			return Block{}, fault.Invalid(name, fmt.Sprintf("A block has no %s.", name))
+		}
 		if field, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			name := field.Field[strings.LastIndexByte(field.Field, '.')+1:]
 			return Block{}, fault.Invalid(name, fmt.Sprintf("%s has the wrong type.", cmp.Or(name, "The body")))
@@ -57,6 +65,9 @@ func ParseBlock(body []byte, now time.Time) (Block, error) {
 			return Block{}, fault.Invalid("expires_at", "expires_at is not a time such as 2027-01-31T12:00:00Z.")
 		}
 		return Block{}, fault.Invalid("", "The body is not a JSON object.")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Block{}, fault.Invalid("", "Something follows the JSON object.")
 	}
 	b := wish.Block
 	b.ID = ""

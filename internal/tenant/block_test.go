@@ -43,6 +43,8 @@ func TestABlockThatCannotBeNamesTheField(t *testing.T) {
 		{"a list", `[]`, ""},
 		{"no scope", `{"value":"x"}`, "scope"},
 		{"an unknown scope", `{"scope":"model","value":"x"}`, "scope"},
+		{"an unknown field", `{"scope":"key","value":"x","tll":"1h"}`, "tll"},
+		{"something behind it", `{"scope":"key","value":"x"} {}`, ""},
 		{"a scope that is a number", `{"scope":1,"value":"x"}`, "scope"},
 		{"no value", `{"scope":"key"}`, "value"},
 		{"a value too long", `{"scope":"key","value":"` + strings.Repeat("x", 1025) + `"}`, "value"},
