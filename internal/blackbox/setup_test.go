@@ -241,3 +241,9 @@ func (w *world) settled() {
 func monthly(name, unit string, amount int) string {
 	return fmt.Sprintf("{name: %s, unit: %s, amount: %d, per: month}", name, unit, amount)
 }
+
+// copyAll reads an answer's body to its end.
+func copyAll(to io.Writer, resp *http.Response) error {
+	_, err := io.Copy(to, resp.Body)
+	return err
+}
