@@ -181,6 +181,25 @@ func TestC16UsageIsInWhicheverEventIsTheLast(t *testing.T) {
 	}
 }
 
+func TestEveryKindOfTextInAResponseIsCountedOnce(t *testing.T) {
+	for kind, counts := range map[string]bool{
+		"response.output_text.delta": true, "response.refusal.delta": true, "response.reasoning_text.delta": true, "response.reasoning_summary_text.delta": true,
+		"response.function_call_arguments.delta": true, "response.mcp_call_arguments.delta": true, "response.custom_tool_call_input.delta": true,
+		"response.code_interpreter_call_code.delta": true, "response.audio.transcript.delta": true,
+		"response.audio.delta": false, "response.output_text.done": false, "response.unheard_of.delta": false, "": false,
+	} {
+		for _, event := range []string{
+			sse(fmt.Sprintf(`{"type":%q,"delta":"abc"}`, kind)),
+			"event: " + kind + "\n" + sse(fmt.Sprintf(`{"delta":"abc","type":%q}`, kind)),
+		} {
+			_, r := relayed(watching(dialect.Responses, false, "openai", "text/event-stream"), event)
+			if (r.Counted == 3) != counts || r.Content != counts {
+				t.Errorf("%q: got %+v, want counted %v", event, r, counts)
+			}
+		}
+	}
+}
+
 func TestC19AStreamThatBreaksOffIsNotComplete(t *testing.T) {
 	whole := sse(word, word, word, last, spent, "[DONE]")
 	end := strings.Index(whole, last) + len(last)

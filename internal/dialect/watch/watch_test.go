@@ -370,6 +370,20 @@ func TestTextIsCountedAsOneHoweverItIsCut(t *testing.T) {
 		}
 	}
 	c = text{count: bytesOf}
+	c.add(Text, bytes.Repeat([]byte("x"), mustCut-1))
+	if c.total != 0 {
+		t.Errorf("%d bytes of a word that goes on were counted", c.total)
+	}
+	c.add(Text, []byte("xx"))
+	if c.total != mustCut || len(c.held) != 1 {
+		t.Errorf("%d bytes of a long word were counted, and %d are held", c.total, len(c.held))
+	}
+	c = text{count: bytesOf}
+	c.add(Text, bytes.Repeat([]byte("ab "), cutAt/3+1))
+	if c.total == 0 || c.total > cutAt {
+		t.Errorf("%d bytes were counted of a text with words", c.total)
+	}
+	c = text{count: bytesOf}
 	c.add(Text, bytes.Repeat([]byte("\u4e16"), 2000))
 	if c.sum() != 6000 {
 		t.Errorf("a text without spaces has %d bytes, want 6000", c.sum())
