@@ -22,7 +22,7 @@ build: ## build bin/llmgw
 
 .PHONY: test
 test: deps build ## run every test: units, real Redis, real clients, the binary under fire
-	$(GO) test $$($(GO) list ./... | grep -v /internal/blackbox)
+	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test $$($(GO) list ./... | grep -v /internal/blackbox)
 	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test ./internal/blackbox
 	cd e2e && LLMGW_BINARY=$(CURDIR)/$(BIN) ./run.sh
 
