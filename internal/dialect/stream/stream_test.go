@@ -366,6 +366,15 @@ func BenchmarkSSE(b *testing.B) {
 	}
 }
 
+func TestAFrameMayBeEmpty(t *testing.T) {
+	text := string(AppendFrame(nil, nil, nil)) + string(AppendFrame(nil, [][2]string{{"", ""}, {":event-type", "x"}}, nil))
+	for _, pieces := range append(cuts(text, 1), []string{text}) {
+		if got := read(t, Frames, pieces...); !slices.Equal(got, []event{{"", ""}, {"x", ""}}) {
+			t.Errorf("got %v", got)
+		}
+	}
+}
+
 func TestAFrameThatIsWrittenIsRead(t *testing.T) {
 	text := string(AppendFrame([]byte("before"), [][2]string{{":message-type", "exception"}, {":exception-type", "bad"}}, []byte(`{"message":"no"}`)))
 	got := read(t, Frames, strings.TrimPrefix(text, "before"))

@@ -28,6 +28,7 @@ func TestEveryWayOfCountingHasOneNormalForm(t *testing.T) {
 		{"Gemini", told(Prompt, 100, Cached, 40, PromptApart, 5, Output, 50, ThoughtsApart, 30), tokens.Usage{Input: 105, CachedInput: 40, Output: 80, Reasoning: 30}, true, true},
 		{"xAI", told(Prompt, 32, Cached, 6, Output, 9, Reasoning, 228, Total, 269), tokens.Usage{Input: 32, CachedInput: 6, Output: 237, Reasoning: 228}, true, true},
 		{"xAI, more cached than read", told(Prompt, 10, Cached, 30, Output, 5, Total, 45), tokens.Usage{Input: 40, CachedInput: 30, Output: 5}, true, true},
+		{"all of the input cached", told(Prompt, 20, Cached, 20, Output, 5, Total, 25), tokens.Usage{Input: 20, CachedInput: 20, Output: 5}, true, true},
 		{"llama.cpp's timings", told(Fresh, 1, Cached, 236, Output, 35), tokens.Usage{Input: 237, CachedInput: 236, Output: 35}, true, true},
 		{"llama.cpp's usage and timings", told(Prompt, 237, Fresh, 1, Cached, 236, Output, 35, Total, 272), tokens.Usage{Input: 237, CachedInput: 236, Output: 35}, true, true},
 		{"a total alone", told(Total, 50), tokens.Usage{}, false, false},

@@ -131,6 +131,34 @@ func TestADocumentIsCompleteWhenItsJSONIs(t *testing.T) {
 	}
 }
 
+func TestACallWithoutOutputHasAKnownOutputOfNothing(t *testing.T) {
+	for _, text := range []string{`{"id":"x"}`, `{"usage":{"in":5,"total":5}}`, `{"usage":{"in":5,"total":9,"out":4}}`} {
+		c := &dialect.Call{NoOutput: true}
+		m := New(sample, c, dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/json"}}}, dialect.MeterOptions{Count: bytesOf})
+		if _, r := run(m, []byte(text)); !r.OutputKnown || r.Usage.Output != 0 || r.InputKnown != strings.Contains(text, "usage") {
+			t.Errorf("%s: got %+v", text, r)
+		}
+	}
+}
+
+func TestAPlainAnswerIsCompleteOnceItHasEnded(t *testing.T) {
+	plain := &API{Document: sample.Document, Event: sample.Event, Plain: true}
+	m := meter(plain, false, "Content-Type", "audio/mpeg")
+	m.Feed([]byte("ID3"))
+	if m.Report().Complete {
+		t.Error("it is complete before its end")
+	}
+	m.End()
+	if !m.Report().Complete {
+		t.Error("it is not complete at its end")
+	}
+	m = meter(plain, false, "Content-Type", "audio/mpeg")
+	m.End()
+	if m.Report().Complete {
+		t.Error("nothing is complete")
+	}
+}
+
 func TestADocumentMayBeCompleteBeforeItsEndIsTold(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"id":"x","usage":{"in":1,"out":2}}`: true,
