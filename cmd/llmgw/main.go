@@ -31,14 +31,17 @@ type command struct {
 	run              func(args []string, io streams) int
 }
 
+// synopsis is how the command is called.
+func (c command) synopsis() string { return strings.TrimSpace("llmgw " + c.name + " " + c.args) }
+
 func commands() []command {
 	return []command{
 		{"serve", "[--config FILE] [--listen A] [--admin-listen A]", "run the gateway; without --config on the embedded default", serve},
 		{"check", "FILE", "validate a configuration and show the effective limits of every key", check},
 		{"key", "new --team T [--id I]", "make a key for a team", key},
-		{"estimate", "[--model M] [--path P] [--json] [FILE]", "estimate the tokens of a request body", estimateBody},
+		{"estimate", "[--model M] [--path P] [--config FILE] [--json] [FILE]", "estimate the tokens of a request body, which is in FILE or comes on stdin", estimateBody},
 		{"provider", "[--listen A] [--rpm N] [--tpm N] [--window 1s] …", "run the simulated provider", provider},
-		{"simulate", "[--nodes N] [--limit L] [--load R] …", "play a limit on virtual time before it is deployed", simulate},
+		{"simulate", "[--nodes N] [--limit L] [--load R] …", "compare ways to keep one limit over several gateways, on virtual time", simulate},
 		{"version", "", "show version, commit and Go version", version},
 	}
 }
@@ -51,7 +54,12 @@ func run(args []string, io streams) int {
 		return exitUsage
 	}
 	switch args[0] {
-	case "-h", "-help", "--help", "help":
+	case "help":
+		if len(args) > 1 {
+			return run([]string{args[1], "--help"}, io)
+		}
+		fallthrough
+	case "-h", "-help", "--help":
 		usage(io.out)
 		return exitOK
 	case "-version", "--version":
@@ -70,7 +78,7 @@ func run(args []string, io streams) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "llmgw is a token-budget gateway for language models.\n\nusage: llmgw COMMAND [flags]\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  llmgw %s %s\n        %s\n", c.name, c.args, c.does)
+		fmt.Fprintf(w, "  %s\n        %s\n", c.synopsis(), c.does)
 	}
 	fmt.Fprint(w, "\nEach command has --help. Exit codes: 0 fine, 1 a problem with what was asked, 2 wrong usage.\n")
 }
@@ -82,7 +90,7 @@ func flags(name string, io streams) *flag.FlagSet {
 	f.Usage = func() {
 		for _, c := range commands() {
 			if c.name == name {
-				fmt.Fprintf(f.Output(), "usage: llmgw %s %s\n\n%s\n", c.name, c.args, c.does)
+				fmt.Fprintf(f.Output(), "usage: %s\n\n%s\n", c.synopsis(), c.does)
 			}
 		}
 		fmt.Fprintln(f.Output())
@@ -128,10 +136,13 @@ func flagsFirst(f *flag.FlagSet, args []string) []string {
 			continue
 		}
 		first = append(first, a)
-		if takesNext(f, a) && i+1 < len(args) {
-			i++
-			first = append(first, args[i])
+		if !takesNext(f, a) {
+			continue
 		}
+		if i++; i == len(args) {
+			return first // nothing may stand where the value is missing
+		}
+		first = append(first, args[i])
 	}
 	return append(append(first, "--"), rest...)
 }

@@ -41,6 +41,9 @@ func provider(args []string, io streams) int {
 			return problem(io, err)
 		}
 	}
+	if min(o.RPM, o.TPM, o.Concurrency) < 0 || min(o.Window, o.Latency, o.ChunkInterval) < 0 {
+		return problem(io, errors.New("limits and times must not be negative"))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var lc net.ListenConfig

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -35,6 +36,9 @@ func serve(args []string, io streams) int {
 	signal.Notify(hangup, syscall.SIGHUP)
 	o.Reload = hangup
 	a, err := app.New(ctx, o)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: choose other addresses with --listen and --admin-listen", err)
+	}
 	if err != nil {
 		return problem(io, err)
 	}

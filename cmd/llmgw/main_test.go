@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"testing"
+)
+
+// called runs a command line and returns its exit code and what it wrote.
+func called(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(args, streams{strings.NewReader(""), &out, &errs})
+	return code, out.String(), errs.String()
+}
+
+func TestWrongUsageIsToldAndNothingRuns(t *testing.T) {
+	for _, s := range []struct {
+		args string
+		code int
+		err  string
+	}{
+		{"serve --config", exitUsage, "flag needs an argument: -config"},
+		{"serve --admin-listen 127.0.0.1:0 --listen", exitUsage, "flag needs an argument: -listen"},
+		{"serve --log-level loud", exitUsage, "loud"},
+		{"estimate body.json --model", exitUsage, "flag needs an argument: -model"},
+		{"check a.yaml b.yaml", exitUsage, "wrong number of arguments"},
+		{"key new search", exitUsage, "wrong number of arguments"},
+		{"provider --rpm -1", exitProblem, "must not be negative"},
+		{"provider --window -1s", exitProblem, "must not be negative"},
+		{"provider --script sim-nonsense", exitProblem, "nonsense"},
+		{"simulate --nodes 0", exitProblem, "at least 1"},
+		{"help nonsense", exitUsage, `there is no command "nonsense"`},
+	} {
+		code, out, errs := called(t, strings.Fields(s.args)...)
+		if code != s.code || !strings.Contains(errs, s.err) || out != "" {
+			t.Errorf("llmgw %s: got code %d, stdout %q, stderr %q, want code %d and %q", s.args, code, out, errs, s.code, s.err)
+		}
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	_, overview, _ := called(t, "help")
+	for _, c := range commands() {
+		if !strings.Contains(overview, c.synopsis()+"\n") {
+			t.Errorf("llmgw help does not list %q", c.synopsis())
+		}
+		for _, args := range [][]string{{c.name, "--help"}, {c.name, "-h"}, {"help", c.name}} {
+			code, out, errs := called(t, args...)
+			if code != exitOK || !strings.HasPrefix(out, "usage: "+c.synopsis()+"\n") || errs != "" {
+				t.Errorf("llmgw %s: got code %d, stdout %q, stderr %q", strings.Join(args, " "), code, out, errs)
+			}
+		}
+	}
+}
+
+func TestFlagsStandBeforeAndBehindArguments(t *testing.T) {
+	for _, s := range []struct{ args, want string }{
+		{"body.json --json --model m", "--json --model m -- body.json"},
+		{"--model m body.json", "--model m -- body.json"},
+		{"--model=m -", "--model=m -- -"},
+		{"body.json --model", "--model"},
+		{"--json -- --model", "--json -- --model"},
+	} {
+		f := flags("estimate", streams{})
+		f.String("model", "", "")
+		f.Bool("json", false, "")
+		if got := strings.Join(flagsFirst(f, strings.Fields(s.args)), " "); got != s.want {
+			t.Errorf("%s: got %s, want %s", s.args, got, s.want)
+		}
+	}
+}
+
+func TestATakenAddressNamesTheFlagsThatChooseAnother(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // it was only held
+	code, _, errs := called(t, "serve", "--listen", l.Addr().String(), "--admin-listen", "127.0.0.1:0")
+	if code != exitProblem || !strings.Contains(errs, l.Addr().String()) || !strings.Contains(errs, "--listen and --admin-listen") {
+		t.Errorf("got code %d, %q", code, errs)
+	}
+}
