@@ -151,3 +151,16 @@ func TestWaitingIsBoundedByTheClient(t *testing.T) {
 	}
 	w.settled()
 }
+
+func TestWhatWasWaitedForALimitIsNotWaitedAgainForTheProvider(t *testing.T) {
+	w := start(t, setup{
+		limits:   "{name: slot, unit: concurrency, amount: 1, on_exceed: wait, max_wait: 20s}",
+		provider: "limits: {requests_per_minute: 20}\nmax_wait: 20s",
+	})
+	w.hold(1, ask("sim-wait1s-out1")) // the provider's next turn is 3 s after its own
+	a := w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-Max-Wait", "2500ms")
+	if a.Status != http.StatusServiceUnavailable || a.Code() != "upstream_capacity" {
+		t.Errorf("a wait of 1 s for a slot and 2 s for the provider: got %d %q, want 503 upstream_capacity", a.Status, a.Code())
+	}
+	w.settled()
+}

@@ -14,6 +14,7 @@
 //	settle.go     how a call can end and what it is then charged
 //	record.go     what is told of it afterwards
 //	explain.go    what a request would meet
+//	stored.go     calls about what a provider keeps
 //	passthrough.go  paths that are relayed for a flat charge
 //	render.go     the one map from faults to answers, headers.go the limits' headers
 package proxy

@@ -97,7 +97,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 	}()
 
 	rec.asked = time.Now()
-	resp, err := g.Upstream.Do(ctx, p.job(g, rec.id))
+	resp, err := g.Upstream.Do(ctx, p.job(g, rec))
 	if err != nil {
 		s.settle(unanswered(p, r.Context(), wasSent(), err))
 		rec.ending = s.ending
@@ -195,13 +195,17 @@ func (g *Gateway) admit(r *http.Request, who caller, call *dialect.Call) (caller
 	return who, &fault.Error{Code: fault.Blocked, Message: message, NoRetry: true}
 }
 
-// job is what upstream needs to know of p.
-func (p *plan) job(g *Gateway, requestID string) upstream.Job {
+// job is what upstream needs to know of p. What the call has waited for its
+// limits it cannot wait for its turn.
+func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	j := upstream.Job{
-		RequestID: requestID, Call: p.call, Dialect: g.speaking(p), Targets: p.targets,
+		RequestID: rec.id, Call: p.call, Dialect: g.speaking(p), Targets: p.targets,
 		Input: p.estimate.Input, Output: p.estimate.Output,
-		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: p.maxWait,
+		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
 		Counter: g.Estimator.Counter(p.rules),
+	}
+	if p.maxWait >= 0 {
+		j.MaxWait = max(0, p.maxWait-rec.held.waited)
 	}
 	if p.model.CapOutput && !p.call.HasMaxOutput {
 		j.CapOutput = p.estimate.Output / max(1, p.call.Choices)
