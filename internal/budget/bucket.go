@@ -12,6 +12,7 @@ func (c *Counter) refill(now int64) {
 	if elapsed < 0 {
 		if elapsed < -clockSlack { // follow the clock, grant nothing for it
 			c.At, c.Rebased = now, true
+			c.unclaim()
 		}
 		return
 	}
@@ -36,10 +37,13 @@ func (c *Counter) judgeBucket(cost, now int64) (Outcome, int64) {
 	switch {
 	case cost > c.Capacity:
 		return NeverFits, 0
-	case cost == 0 || c.Level >= cost*c.Den:
+	case cost == 0 || c.Level-c.aside(cost) >= cost*c.Den:
 		return Granted, 0
 	}
 	wait := c.untilLevel(cost*c.Den, now)
+	if cost < c.Claimed {
+		wait = c.untilFree(cost, now)
+	}
 	// The refill will stop before cost is there.
 	if c.Bank > 0 && c.Bank*c.Capacity-c.Open < cost {
 		return HeldBack, wait
@@ -67,8 +71,10 @@ func (c *Counter) credit(n int64) {
 }
 
 // rescale converts the level to newer rules: used units stay used, the debt is
-// clamped to the new bound, and a fraction of a unit is kept rounded down.
+// clamped to the new bound, and a fraction of a unit is kept rounded down. A
+// claim of the old amounts ends.
 func (c *Counter) rescale(r Rules) {
+	c.unclaim()
 	units := floorDiv(c.Level, c.Den)
 	rest := c.Level - units*c.Den
 	units += r.Capacity - c.Capacity

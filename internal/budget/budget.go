@@ -5,8 +5,8 @@
 //
 // limit.go says what a limit is, this file what a store of counters does;
 // rules.go proves a limit countable and key.go names its counters; counter.go,
-// spend.go and state.go are a counter of any kind, bucket.go, pacing.go,
-// window.go, log.go, calendar.go and slots.go the arithmetic of each, free of
+// spend.go and state.go are a counter of any kind, bucket.go, claim.go,
+// pacing.go, window.go, log.go, calendar.go and slots.go the arithmetic of each, free of
 // any store and clock; decide.go puts the lines of a request together. memstore and redisstore are the two stores, held equal by
 // budgettest; failover decides when a store cannot answer.
 //

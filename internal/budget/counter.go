@@ -19,6 +19,11 @@ type Counter struct {
 	At    int64 // bucket: of the last refill; log: of the newest entry
 	Level int64 // bucket: units × Den
 
+	// Claimed is what a large request waits for (see claim.go), 0 if none does;
+	// ClaimedAt is from when its refill is set aside, ClaimEnds until when. Of a
+	// token bucket only.
+	Claimed, ClaimedAt, ClaimEnds int64
+
 	Used int64 // calendar, window: in the period; log: in all
 	Prev int64 // window: in the period before
 	// Mark names a calendar's period, Start and End bound it, Next is the end of
@@ -72,6 +77,9 @@ func (c *Counter) Advance(r Rules, b Bounds, now int64) {
 	switch c.kind {
 	case kindBucket, kindPacing:
 		c.refill(now)
+		if c.Claimed > 0 && now >= c.ClaimEnds {
+			c.unclaim()
+		}
 	case kindCalendar:
 		if !current {
 			b = Bounds{}

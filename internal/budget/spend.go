@@ -14,6 +14,9 @@ func (c *Counter) Take(cost, deadline, now int64) Hold {
 	switch c.kind {
 	case kindBucket, kindPacing:
 		h.Taken = c.charge(cost)
+		if cost >= c.Claimed {
+			c.unclaim()
+		}
 	case kindCalendar:
 		h.Taken, h.Mark = c.charge(cost), c.Mark
 	case kindWindow:

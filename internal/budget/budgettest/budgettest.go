@@ -3,9 +3,9 @@
 // of limits; T2 and T5 bound what can be overspent.
 //
 // budgettest.go runs the cases and has their helpers; buckets.go, calendar.go
-// and sliding.go are the algorithms, requests.go is what one request does,
-// lifecycle.go and epochs.go are the life of reservations and gateways,
-// properties.go what holds over generated histories.
+// and sliding.go are the algorithms, claims.go is who waits for them, requests.go
+// what one request does, lifecycle.go and epochs.go are the life of reservations
+// and gateways, properties.go what holds over generated histories.
 package budgettest
 
 import (
@@ -29,7 +29,7 @@ type Open func(t *testing.T) (budget.Store, Advance)
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	var all []testCase
-	for _, group := range [][]testCase{bucketCases, slidingCases, calendarCases, requestCases, lifecycleCases, epochCases, propertyCases} {
+	for _, group := range [][]testCase{bucketCases, slidingCases, calendarCases, claimCases, requestCases, lifecycleCases, epochCases, propertyCases} {
 		all = append(all, group...)
 	}
 	for _, c := range all {

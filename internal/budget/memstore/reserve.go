@@ -73,6 +73,8 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 	granted := s.judge(rec, &r, now)
 	if granted {
 		s.take(rec, e, &r, now)
+	} else {
+		rec.claim(now)
 	}
 	v := verdict(rec, &r, now)
 	if !granted {
@@ -110,6 +112,15 @@ func (s *Store) judge(rec *record, r *budget.Request, now int64) bool {
 		rec.parts[i].c.pending = 0
 	}
 	return granted
+}
+
+// claim lets a refused request claim the refill of what it waits for (S33).
+func (rec *record) claim(now int64) {
+	for i := range rec.parts {
+		if p := &rec.parts[i]; p.enforced && p.outcome == budget.Exceeded {
+			p.c.Claim(p.asked, p.wait, now)
+		}
+	}
 }
 
 // take charges what was granted and keeps rec.

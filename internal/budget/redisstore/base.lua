@@ -12,6 +12,7 @@ local STATE, STATE_SIZE = '<BBdddddddddddd', 98
 local RULES, RULES_SIZE = '<BBdddddd', 50
 local CLOCK_SLACK = 5000
 local FOREVER = 400 * 24 * 3600 * 1000
+local CLAIM_GRACE, LONGEST_CLAIM = 5000, 3600 * 1000
 local KEEP = 60000 -- how long a counter is kept beyond what it needs, ms
 
 local function int(n) return string.format('%.0f', n) end

@@ -3,7 +3,10 @@
 local function refill(c, now)
   local elapsed = now - c.at
   if elapsed < 0 then
-    if elapsed < -CLOCK_SLACK then c.at, c.changed, c.rebased = now, true, true end
+    if elapsed < -CLOCK_SLACK then
+      c.at, c.changed, c.rebased = now, true, true
+      c.claimed = 0
+    end
     return
   end
   c.at = now

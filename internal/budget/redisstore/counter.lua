@@ -7,7 +7,7 @@ local function new(r, now)
     holds = 0, open = 0, deadline = 0, paused = 0}
   local k = r.kind
   if k <= PACING then
-    c.num, c.den, c.bank = r.x, r.y, r.z
+    c.num, c.den, c.bank, c.claimed = r.x, r.y, r.z, 0
     c.at, c.level = now, r.empty == 1 and 0 or r.capacity * r.y
   elseif k == CALENDAR then
     c.start, c.stop, c.next = period(r.x, r.y, r.z, now)
@@ -62,7 +62,7 @@ local function adopt(c, r, now)
     else
       c.level = units * r.y + floor(rest * r.y / c.den)
     end
-    c.num, c.den, c.bank = r.x, r.y, r.z
+    c.num, c.den, c.bank, c.claimed = r.x, r.y, r.z, 0
   elseif c.kind == CALENDAR or c.kind == WINDOW then
     c.used = min(c.used, r.capacity + r.debt)
     if c.prev then c.prev = min(c.prev, r.capacity + r.debt) end
@@ -75,6 +75,7 @@ local function advance(c, r, now)
   local k = c.kind
   if k <= PACING then
     refill(c, now)
+    if c.claimed > 0 and now >= c.claim_ends then c.claimed = 0 end
   elseif k == CALENDAR then
     if r and r.version >= c.version and r.kind == k then
       turn(c, r.x, r.y, r.z, now)
@@ -104,8 +105,8 @@ local function judge_rate(c, cost, now)
   if cost > c.capacity then return NEVER_FITS, 0 end
   if cost == 0 then return GRANTED, 0 end
   if k == BUCKET then
-    if c.level >= cost * c.den then return GRANTED, 0 end
-    local wait = until_level(c, cost * c.den, now)
+    if c.level - aside(c, cost) >= cost * c.den then return GRANTED, 0 end
+    local wait = cost < c.claimed and until_free(c, cost, now) or until_level(c, cost * c.den, now)
     if c.bank > 0 and c.bank * c.capacity - c.open < cost then return HELD_BACK, wait end
     return EXCEEDED, wait
   elseif k == CALENDAR then

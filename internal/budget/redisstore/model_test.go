@@ -146,6 +146,70 @@ type bucketModel struct {
 	m     *modelled
 	level *big.Rat
 	at    int64
+	claim *claimModel
+}
+
+// claimModel is a refused large request for which half of the refill is kept.
+type claimModel struct{ cost, since, ends int64 }
+
+// claimed notes that cost was refused, and tells whether it claims.
+func (m *modelled) claimed(cost, wait, now int64) bool {
+	b, ok := m.model.(*bucketModel)
+	if !ok || m.limit.Algorithm == budget.Pacing || rat(cost).Cmp(big.NewRat(m.limit.Burst, 4)) <= 0 {
+		return false
+	}
+	since := b.at
+	if b.claim != nil {
+		if cost < b.claim.cost {
+			return false
+		}
+		since = b.claim.since
+	}
+	b.claim = &claimModel{cost, since, now + min(wait, 3_600_000) + 5000}
+	return true
+}
+
+// free is what a request for cost may take at a moment if nothing else is taken.
+func (b *bucketModel) free(cost, now int64) *big.Rat {
+	grown := new(big.Rat).Mul(b.rate(), rat(max(0, now-b.at)))
+	level := grown.Add(grown, b.level)
+	if b.claim == nil || cost >= b.claim.cost || b.level.Sign() <= 0 {
+		return level
+	}
+	aside := new(big.Rat).Mul(b.rate(), rat((b.at-b.claim.since)/2))
+	for _, bound := range []*big.Rat{rat(b.claim.cost), b.level} {
+		if aside.Cmp(bound) > 0 {
+			aside = bound
+		}
+	}
+	return level.Sub(level, aside)
+}
+
+// untilFree finds the moment at which a bound cost fits by trying: half of what
+// comes from now on is set aside, and all is free when the claim ends.
+func (b *bucketModel) untilFree(cost, now int64) int64 {
+	fits := func(after int64) bool {
+		at := max(b.at, now+after)
+		halves := (at-b.claim.since)/2 - (b.at-b.claim.since)/2
+		free := b.free(cost, at)
+		return free.Sub(free, new(big.Rat).Mul(b.rate(), rat(halves))).Cmp(rat(cost)) >= 0
+	}
+	whole := int64(0)
+	if missing := new(big.Rat).Sub(rat(cost), b.level); missing.Sign() > 0 {
+		whole = ceilRat(missing.Quo(missing, b.rate())) + max(0, b.at-now)
+	}
+	low, high := int64(0), max(b.claim.ends-now, whole)
+	if !fits(high) {
+		return high
+	}
+	for high-low > 1 {
+		if middle := low + (high-low)/2; fits(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
 }
 
 func (b *bucketModel) rate() *big.Rat { return big.NewRat(b.m.limit.Amount, perMS(b.m.limit)) }
@@ -160,10 +224,12 @@ func (b *bucketModel) bank() int64 {
 func (b *bucketModel) advance(now int64) {
 	if now < b.at {
 		if b.at-now > 5000 {
-			b.at = now
+			b.at, b.claim = now, nil
 		}
+		b.endClaim(now)
 		return
 	}
+	defer b.endClaim(now)
 	full := rat(b.m.limit.Burst)
 	if k := b.bank(); k > 0 {
 		if held := new(big.Rat).Sub(rat(k*b.m.limit.Burst), rat(b.m.open)); held.Cmp(full) < 0 {
@@ -181,6 +247,12 @@ func (b *bucketModel) advance(now int64) {
 	b.level = grown
 }
 
+func (b *bucketModel) endClaim(now int64) {
+	if b.claim != nil && now >= b.claim.ends {
+		b.claim = nil
+	}
+}
+
 func (b *bucketModel) judge(cost, now int64) (budget.Outcome, int64) {
 	l, need := b.m.limit, cost
 	if l.Algorithm == budget.Pacing {
@@ -188,18 +260,28 @@ func (b *bucketModel) judge(cost, now int64) (budget.Outcome, int64) {
 	} else if cost > l.Burst {
 		return budget.NeverFits, 0
 	}
-	missing := new(big.Rat).Sub(rat(need), b.level)
-	if cost == 0 || missing.Sign() <= 0 {
+	if cost == 0 || b.free(cost, b.at).Cmp(rat(need)) >= 0 {
 		return budget.Granted, 0
 	}
-	wait := ceilRat(missing.Quo(missing, b.rate())) + max(0, b.at-now)
+	var wait int64
+	if b.claim != nil && cost < b.claim.cost {
+		wait = b.untilFree(cost, now)
+	} else {
+		missing := new(big.Rat).Sub(rat(need), b.level)
+		wait = ceilRat(missing.Quo(missing, b.rate())) + max(0, b.at-now)
+	}
 	if k := b.bank(); k > 0 && k*l.Burst-b.m.open < cost {
 		return budget.HeldBack, wait
 	}
 	return budget.Exceeded, wait
 }
 
-func (b *bucketModel) take(cost, now int64) (int64, int64) { return cost - b.overrun(cost, now), 0 }
+func (b *bucketModel) take(cost, now int64) (int64, int64) {
+	if b.claim != nil && cost >= b.claim.cost {
+		b.claim = nil
+	}
+	return cost - b.overrun(cost, now), 0
+}
 
 func (b *bucketModel) overrun(n, _ int64) int64 {
 	room := floorRat(new(big.Rat).Add(b.level, rat(b.m.limit.MaxDebt)))
@@ -219,6 +301,7 @@ func (b *bucketModel) refund(_, n, _ int64) {
 func (b *bucketModel) remaining(int64) int64 { return floorRat(b.level) }
 
 func (b *bucketModel) adopt(l *budget.Limit, _ int64) {
+	b.claim = nil
 	level := new(big.Rat).Add(b.level, rat(l.Burst-b.m.limit.Burst))
 	if level.Cmp(rat(l.Burst)) > 0 {
 		level = rat(l.Burst)

@@ -184,7 +184,7 @@ func (o *oracle) step() {
 
 // move advances the clock, mostly to where something changes.
 func (o *oracle) move() {
-	d := pick[int64](o.random, 0, 0, 0, 1, 1, o.lastMS, o.lastMS-1, o.lastMS+1, 17, 999, 1000, 60_000, 3_600_000, o.random.Int64N(100_000))
+	d := pick[int64](o.random, 0, 0, 0, 1, 1, o.lastMS, o.lastMS-1, o.lastMS+1, o.lastMS+4999, o.lastMS+5000, 17, 999, 1000, 60_000, 3_600_000, o.random.Int64N(100_000))
 	switch o.random.IntN(60) {
 	case 0:
 		d = pick[int64](o.random, -1, -4999, -5000)
@@ -236,7 +236,7 @@ func (o *oracle) advance(i int) {
 // cost aims at the edges of counter i.
 func (o *oracle) cost(i int) int64 {
 	left, full := o.goes[i].Remaining(o.now), o.limits[i].Capacity()
-	n := pick[int64](o.random, 0, 1, left, left, left+1, left-1, full-1, full, full+1, 1+o.random.Int64N(full), 1+o.random.Int64N(full)/8)
+	n := pick[int64](o.random, 0, 1, left, left, left+1, left-1, left-o.goes[i].Claimed, full-1, full, full+1, 1+o.random.Int64N(full), 1+o.random.Int64N(full)/8)
 	if o.limits[i].Algorithm == budget.SlidingLog || o.limits[i].Algorithm == budget.Slots {
 		n = pick[int64](o.random, 1, 1, n)
 	}
@@ -288,6 +288,16 @@ func (o *oracle) reserve() {
 		}
 		q.hold, q.models = append(q.hold, h), append(q.models, m)
 	}
+	claims := make([]bool, len(q.which))
+	for j, i := range q.which {
+		if !refused || want[j].Outcome != budget.Exceeded || !q.lines[j].Enforced(&r) {
+			continue
+		}
+		claims[j] = o.goes[i].Claim(q.lines[j].Amount, waits[j], o.now)
+		if m := o.models[i].claimed(q.lines[j].Amount, waits[j], o.now); m != claims[j] {
+			o.fail("%s: Go claims %d: %v, the model: %v", o.name(i), q.lines[j].Amount, claims[j], m)
+		}
+	}
 	for j, i := range q.which {
 		want[j] = o.goes[i].State(want[j].Outcome, waits[j], o.now)
 	}
@@ -295,7 +305,7 @@ func (o *oracle) reserve() {
 		o.open = append(o.open, q)
 	}
 	for j := range undo {
-		undo[j](!refused && q.hold[j].Taken >= 0)
+		undo[j](claims[j] || !refused && q.hold[j].Taken >= 0)
 	}
 	o.send(&r, want)
 }
@@ -562,6 +572,9 @@ func decodeCounter(s string) storedCounter {
 	switch c.kind {
 	case 1, 2:
 		c.Num, c.Den, c.Bank, c.Level, c.At = v, w, x, y, z
+		if len(s) > 98 {
+			c.Claimed, c.ClaimedAt, c.ClaimEnds = number(s, 98), number(s, 106), number(s, 114)
+		}
 	case 3:
 		c.Mark, c.Start, c.End, c.Next, c.Used = v, w, x, y, z
 	case 4:
@@ -596,6 +609,7 @@ func (c *storedCounter) differs(want *budget.Counter, now int64) string {
 		{"holds", c.Holds, want.Holds}, {"open", c.Open, want.Open}, {"until", c.Until, want.Until}, {"paused", c.Paused, want.Paused},
 		{"level", c.Level, want.Level}, {"used", c.Used, want.Used}, {"prev", c.Prev, want.Prev},
 		{"mark", c.Mark, want.Mark}, {"start", c.Start, want.Start}, {"end", c.End, want.End}, {"next", c.Next, want.Next},
+		{"claimed", c.Claimed, want.Claimed}, {"claimed at", c.ClaimedAt, want.ClaimedAt}, {"claim's end", c.ClaimEnds, want.ClaimEnds},
 		{"life", c.Life(now), want.Life(now)},
 	} {
 		if f.got != f.want {

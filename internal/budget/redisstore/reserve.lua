@@ -69,7 +69,12 @@ local function decide(key)
     end
   end
   for i = 1, parts do opened[which[i]].pending = 0 end
-  if refused then return end
+  if refused then
+    for i = 1, parts do
+      if enforced[i] == 1 and outcome[i] == EXCEEDED then claim(opened[which[i]], amount[i], wait[i], now) end
+    end
+    return
+  end
   local deadline, name = now + lifetime, ARGV[4 + epoch]
   local rec = {pack(HEAD, OPEN, #name, name, now, deadline, not_after, crash, lines, parts)}
   for i = 1, parts do

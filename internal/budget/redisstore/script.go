@@ -33,7 +33,7 @@ func newScripts() scripts {
 		readOnly = "#!lua flags=no-writes\n"
 		anyway   = "#!lua flags=allow-oom\n"
 	)
-	counters := []string{"base", "log", "calendar", "bucket", "window", "counter", "state"}
+	counters := []string{"base", "log", "calendar", "bucket", "claim", "window", "counter", "state"}
 	with := func(more ...string) []string { return append(slices.Clip(counters), more...) }
 	return scripts{
 		reserve: newScript(plain, with("spend", "record", "reserve")...),

@@ -20,6 +20,7 @@ local function take(c, cost, deadline, now)
   local k, taken, mark = c.kind, cost, 0
   if k <= PACING then
     taken = charge(c, cost)
+    if cost >= c.claimed then c.claimed = 0 end
   elseif k == CALENDAR then
     taken, mark = charge(c, cost), c.mark
   elseif k == WINDOW then

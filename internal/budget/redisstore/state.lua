@@ -2,7 +2,8 @@
 -- The same in Go: budget/state.go; rules.go here writes RULES.
 --
 -- A counter is stored as STATE; its five last numbers are, by kind,
---   bucket, pacing  num, den, bank, level (units × den), at
+--   bucket, pacing  num, den, bank, level (units × den), at, followed by the
+--                   claim, if there is one: claimed, claimed_at, claim_ends
 --   calendar        mark, start, end, next, used
 --   window          window, start, used, prev, 0
 --   log             window, used, at, 0, 0, followed by (at, amount) pairs
@@ -27,6 +28,7 @@ end
 -- life is how long the counter must be kept, in ms.
 local function life(c, now)
   local l = max(reset(c, now), c.paused - now)
+  if c.kind <= PACING and c.claimed > 0 then l = max(l, c.claim_ends - now) end
   if c.empty == 1 then l = FOREVER end
   if c.holds > 0 then l = max(l, c.deadline - now) end
   return l
@@ -39,7 +41,8 @@ local function decode(s)
   c.kind, c.empty, c.version, c.capacity, c.debt, c.holds, c.open, c.deadline, c.paused, v, w, x, y, z = unpack_struct(STATE, s)
   local k = c.kind
   if k <= PACING then
-    c.num, c.den, c.bank, c.level, c.at = v, w, x, y, z
+    c.num, c.den, c.bank, c.level, c.at, c.claimed = v, w, x, y, z, 0
+    if #s > STATE_SIZE then c.claimed, c.claimed_at, c.claim_ends = unpack_struct('<ddd', s, STATE_SIZE + 1) end
   elseif k == CALENDAR then
     c.mark, c.start, c.stop, c.next, c.used = v, w, x, y, z
   elseif k == WINDOW then
@@ -67,7 +70,9 @@ local function encode(c)
     v, w, x = c.window, c.used, c.at
   end
   local s = pack(STATE, k, c.empty, c.version, c.capacity, c.debt, c.holds, c.open, c.deadline, c.paused, v, w, x, y, z)
-  if k == LOG then
+  if k <= PACING and c.claimed > 0 then
+    s = s .. pack('<ddd', c.claimed, c.claimed_at, c.claim_ends)
+  elseif k == LOG then
     local parts = {s}
     for i = 1, #c.log, 2 do parts[#parts + 1] = pack('<dd', c.log[i], c.log[i + 1]) end
     s = table.concat(parts)
