@@ -154,6 +154,7 @@ func (r *run) keep(o outcome) {
 // drop gives up an outcome's answer.
 func (r *run) drop(o outcome) {
 	if o.response != nil {
+		o.response.Meter.End()
 		_ = o.response.Close() // nobody wants it
 	}
 }

@@ -169,7 +169,7 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 	case report.Failure != nil && report.Events <= 1: // later ones are the client's to see
 		a.fail()
 		c.sick(a)
-		_ = r.Body.Close() // nobody wants it
+		r.discard()
 		return beganWithError(a.target.Provider, *report.Failure), false
 	case err == nil:
 		return outcome{}, true
@@ -178,7 +178,7 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 		return outcome{}, true
 	}
 	a.fail()
-	_ = r.Body.Close() // it is broken
+	r.discard()
 	if ctx.Err() != nil {
 		return outcome{err: fault.From(ctx.Err())}, false
 	}

@@ -89,7 +89,7 @@ type Target struct {
 func (t Target) upstream(key string) dialect.Upstream {
 	p := t.Provider
 	return dialect.Upstream{
-		Provider: p.Name, Flavor: p.Flavor, BaseURL: p.BaseURL, APIVersion: p.APIVersion,
+		Provider: p.Name, Dialect: p.Dialect, Flavor: p.Flavor, BaseURL: p.BaseURL, APIVersion: p.APIVersion,
 		Region: p.Region, APIKey: key,
 	}
 }

@@ -59,3 +59,10 @@ func (r *Response) Close() error {
 	r.ended()
 	return r.Body.Close()
 }
+
+// discard ends an answer that nobody gets: its meter, which may hold a decoder,
+// and its body.
+func (r *Response) discard() {
+	r.Meter.End()
+	_ = r.Body.Close() // it is broken, or not wanted
+}
