@@ -545,7 +545,7 @@ func TestTheStoresTimeIsKnownWithoutAskingForIt(t *testing.T) {
 }
 
 // S21.
-func TestAStepOfTheStoresClockIsTold(t *testing.T) {
+func TestS21_AStepOfTheStoresClockIsTold(t *testing.T) {
 	for _, s := range []struct {
 		what  string
 		step  time.Duration

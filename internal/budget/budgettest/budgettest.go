@@ -2,8 +2,8 @@
 // store must answer in every case. S1 to S42 number the cases of the specification
 // of limits; T2 and T5 bound what can be overspent.
 //
-// budgettest.go runs the cases and has their helpers; buckets.go, calendar.go
-// and sliding.go are the algorithms, claims.go is who waits for them, requests.go
+// budgettest.go runs the cases and has their helpers; buckets.go, calendar.go,
+// sliding.go and windows.go are the algorithms, claims.go is who waits, requests.go
 // what one request does, lifecycle.go and epochs.go are the life of reservations
 // and gateways, properties.go what holds over generated histories.
 package budgettest
@@ -29,7 +29,7 @@ type Open func(t *testing.T) (budget.Store, Advance)
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	var all []testCase
-	for _, group := range [][]testCase{bucketCases, slidingCases, calendarCases, claimCases, requestCases, lifecycleCases, epochCases, propertyCases} {
+	for _, group := range [][]testCase{bucketCases, slidingCases, calendarCases, windowCases, claimCases, requestCases, lifecycleCases, epochCases, propertyCases} {
 		all = append(all, group...)
 	}
 	for _, c := range all {

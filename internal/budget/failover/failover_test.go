@@ -189,7 +189,7 @@ func (w *world) wantCharged(tokens, requests int64) {
 	}
 }
 
-func TestARequestNeverWaitsLongerThanTheTimeout(t *testing.T) {
+func TestS30_ARequestNeverWaitsLongerThanTheTimeout(t *testing.T) {
 	for what, f := range map[string]fault{
 		"the call is lost": lost, "the reply is lost": replyLost, "the call is late": late,
 		"the connection is refused": refused, "the store is read-only": readonly,
@@ -247,7 +247,7 @@ func TestCallsThatFailTogetherCountAsOne(t *testing.T) {
 	})
 }
 
-func TestEachTransitionIsToldOnce(t *testing.T) {
+func TestS30_EachTransitionIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.fall(lost)

@@ -139,7 +139,7 @@ func TestTheSlotsOfCancelledStreamsAreFree(t *testing.T) {
 }
 
 // D12: what is open comes to nothing, whatever the requests' outcomes were.
-func TestTenThousandMixedOutcomesLeaveNothingOpen(t *testing.T) {
+func TestD12_TenThousandMixedOutcomesLeaveNothingOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		month, slots := monthly("month", 1e9), minutely("slots", budget.Concurrency, 40)
 		store := memstore.New(nil)
@@ -236,7 +236,7 @@ func (c *cut) Reclaim(ctx context.Context, silence time.Duration, limit int) (bu
 // lives; D13: when that dies, others take it back. S16, S19: if it was alive
 // after all, it takes a new epoch, and only what it used beyond what it had
 // reported is still charged.
-func TestAHoldLastsAsLongAsItsGateway(t *testing.T) {
+func TestS19_D13_D14_AHoldLastsAsLongAsItsGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		month, slots := monthly("month", 1000), minutely("slots", budget.Concurrency, 1)
 		store := memstore.New(nil)

@@ -13,7 +13,7 @@ import (
 	"llmgw/internal/budget"
 )
 
-func TestALimitsPolicyDecidesWhileTheStoreIsDown(t *testing.T) {
+func TestS30_ALimitsPolicyDecidesWhileTheStoreIsDown(t *testing.T) {
 	shadow := limit("shadow", budget.Tokens, 10, budget.Closed)
 	shadow.Mode = budget.Shadow
 	for _, s := range []struct {
@@ -48,7 +48,7 @@ func TestALimitsPolicyDecidesWhileTheStoreIsDown(t *testing.T) {
 	}
 }
 
-func TestAShareStartsFromWhatWasLastSeen(t *testing.T) {
+func TestS31_AShareStartsFromWhatWasLastSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.reserve("before", line(tpm, 700)) // 300 left: 100 for each of three

@@ -12,7 +12,7 @@ import (
 	"llmgw/internal/budget"
 )
 
-func TestWhatIsOpenWhenTheStoreReturnsHoldsItsPlaceThere(t *testing.T) {
+func TestS31_WhatIsOpenWhenTheStoreReturnsHoldsItsPlaceThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.fall(lost)

@@ -401,7 +401,7 @@ func TestS25_EveryKeyExpires(t *testing.T) {
 }
 
 // A reclaim of very many records must not hold up the others' calls.
-func TestNoReclaimHoldsRedisForLong(t *testing.T) {
+func TestS18_NoReclaimHoldsRedisForLong(t *testing.T) {
 	s := open(t)
 	l := tpm(1 << 30)
 	slot := &budget.Limit{Place: "team/a", Name: "slots", Unit: budget.Concurrency, Amount: 1 << 30, Algorithm: budget.Slots, Tag: "a"}
