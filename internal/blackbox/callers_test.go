@@ -80,6 +80,13 @@ func TestATeamUsesItsModelsAlone(t *testing.T) {
 			t.Errorf("%s: got %d %q, want %d %q", s.model, a.Status, a.Code(), s.status, s.code)
 		}
 	}
+	for model, labels := range map[string][]string{
+		"theirs": {"status", "403", "outcome", "refused"}, "ours": {"status", "200", "outcome", "completed"}, "other": {"status", "404", "outcome", "invalid"},
+	} {
+		w.Eventually("counted under "+model, eventually, func() bool {
+			return w.Metrics().Sum("llmgw_requests_total", append(labels, "endpoint", chat, "model", model)...) == 1
+		})
+	}
 	listed := func(key string) (ids []string) {
 		t.Helper()
 		var list struct {

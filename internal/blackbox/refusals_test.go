@@ -120,6 +120,33 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 	}
 }
 
+func TestEveryAnswerTellsThatTheStoreIsAway(t *testing.T) {
+	w := start(t, setup{redis: true, redisKey: "timeout: 50ms", limits: tokensLimit()})
+	told := func() bool {
+		all := true
+		for _, a := range []gatewaytest.Answer{
+			w.Post(secret, chat, ask("sim-out1")), w.Post(secret, chat, ask("sim-out1", streamed)), w.Post(secret, chat, "{"),
+			w.Post("sk-wrong", chat, ask("sim")), w.send("GET", "/v1/models", secret, ""), w.send("GET", "/v1/nothing", secret, ""),
+		} {
+			all = all && a.Header.Get("X-LLMGW-Degraded") == "true"
+		}
+		return all
+	}
+	if told() {
+		t.Error("the store is there")
+	}
+	w.redis.Pause()
+	w.Eventually("told", eventually, told)
+	if a := w.Admin("GET", "/readyz", ""); a.Status != 200 || !strings.Contains(a.Body, `"status":"degraded"`) {
+		t.Errorf("readyz: got %d %s, want 200 and degraded", a.Status, a.Body)
+	}
+	if got := w.Metrics().Sum("llmgw_store_up"); got != 0 {
+		t.Errorf("llmgw_store_up: got %v, want 0", got)
+	}
+	w.redis.Resume()
+	w.Eventually("no longer told", eventually, func() bool { return w.Post(secret, chat, ask("sim-out1")).Header.Get("X-LLMGW-Degraded") == "" })
+}
+
 // retryTold says which of the two ways of telling about retries an answer has.
 func retryTold(a gatewaytest.Answer) string {
 	after, ms, should := a.Header.Get("Retry-After"), a.Header.Get("Retry-After-Ms"), a.Header.Get("X-Should-Retry")

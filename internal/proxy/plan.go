@@ -106,13 +106,20 @@ func (p *plan) limitedBy(l budget.Line) string {
 	return l.Limit.By()
 }
 
-// label is the model's name for metrics and for counters by model: names that
-// only "*" covers share one.
+// label is the model's name for metrics: names that only "*" covers share one.
 func (p *plan) label() string {
 	if p.model.Name == wildcard {
 		return "other"
 	}
 	return p.model.Name
+}
+
+// label is the label of the model that a client names, which may be nothing.
+func (r *Rules) label(name string) string {
+	if _, configured := r.Models[name]; configured && name != wildcard {
+		return name
+	}
+	return "other"
 }
 
 // wildcard is the model that stands for every other name.

@@ -28,6 +28,7 @@ type record struct {
 	span   *telemetry.Span
 	began  time.Time
 
+	model     string // its label
 	caller    caller
 	plan      *plan
 	held      reservation
@@ -53,11 +54,14 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, rt route) *recor
 	g.Metrics.Inflight(1)
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // never fails
-	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), began: time.Now(), ending: refunded(invalid)}
+	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), model: "other", began: time.Now(), ending: refunded(invalid)}
 	_, rec.span = g.Tracing.Start(r.Context(), r.Header, r.Method, braced(rt.endpoint.Pattern))
 	h := w.Header()
 	h[requestIDHeader] = []string{rec.id}
 	h["X-Request-Id"] = []string{rec.id}
+	if !g.StoreUp() {
+		h["X-Llmgw-Degraded"] = []string{"true"}
+	}
 	return rec
 }
 
@@ -90,10 +94,10 @@ func (rec *record) upstreamSpan(ctx context.Context, p *plan) (context.Context, 
 }
 
 // reserved tells the client how its limits stand after the verdict.
-func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation, storeUp bool) {
+func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
 	rec.held = held
 	writeLimits(w.Header(), p.dialect.Name(), p.lines, held.verdict)
-	if held.verdict.Degraded || !storeUp {
+	if held.verdict.Degraded {
 		w.Header()["X-Llmgw-Degraded"] = []string{"true"}
 	}
 }
@@ -169,10 +173,7 @@ func (g *Gateway) record(rec *record) {
 	g.inflight.Add(-1)
 	g.Metrics.Inflight(-1)
 	now := time.Now()
-	team, model := rec.caller.teamName(), "other"
-	if rec.plan != nil {
-		model = rec.plan.label()
-	}
+	team, model := rec.caller.teamName(), rec.model
 	timing := telemetry.Timing{Total: now.Sub(rec.began), Overhead: rec.overhead(now)}
 	if !rec.first.IsZero() {
 		timing.FirstToken = rec.first.Sub(rec.began)

@@ -44,6 +44,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
+	rec.model = rules.label(call.Model)
 	if who, err = g.admit(r, who, call); err != nil {
 		g.refuse(w, rec, err)
 		return
@@ -62,7 +63,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	defer settled()
 	rec.client = r.Context()
 	held, err := g.reserve(r.Context(), rules, p, rec.id)
-	rec.reserved(w, p, held, g.StoreUp())
+	rec.reserved(w, p, held)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
