@@ -200,7 +200,7 @@ func (g *Gateway) admit(r *http.Request, who caller, call *dialect.Call) (caller
 // limits it cannot wait for its turn.
 func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	j := upstream.Job{
-		RequestID: rec.id, Call: p.call, Dialect: g.speaking(p), Targets: p.targets,
+		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
 		Input: p.estimate.Input, Output: p.estimate.Output,
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
 		Counter: g.Estimator.Counter(p.rules),
@@ -212,43 +212,6 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 		j.CapOutput = p.estimate.Output / max(1, p.call.Choices)
 	}
 	return j
-}
-
-// speaking is the dialect that p's calls are made in: the client's, but for
-// targets of another one that takes the same documents at other paths.
-func (g *Gateway) speaking(p *plan) dialect.Dialect {
-	var others map[string]dialect.Dialect
-	for _, t := range p.targets {
-		if t.Provider.Dialect == p.dialect.Name() {
-			continue
-		}
-		if others == nil {
-			others = map[string]dialect.Dialect{}
-		}
-		for _, d := range g.Dialects {
-			if d.Name() == t.Provider.Dialect {
-				others[t.Provider.Name] = d
-			}
-		}
-	}
-	if others == nil {
-		return p.dialect
-	}
-	return addressed{p.dialect, others}
-}
-
-// addressed is a dialect whose calls some providers get in another one.
-type addressed struct {
-	dialect.Dialect
-	others map[string]dialect.Dialect // by provider
-}
-
-// Prepare implements dialect.Dialect.
-func (a addressed) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
-	if d, ok := a.others[to.Provider]; ok {
-		return d.Prepare(c, to)
-	}
-	return a.Dialect.Prepare(c, to)
 }
 
 // refuse answers with err in the API's shape. If the client has left, it breaks
