@@ -47,6 +47,7 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 	)
 	for _, s := range []struct {
 		what     string
+		upstream string // X-LLMGW-Upstream
 		setup    setup
 		before   func(w *world)
 		body     string
@@ -77,9 +78,9 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 		{what: "the provider has no turn", setup: setup{provider: "limits: {requests_per_minute: 6}\nmax_wait: 1s"},
 			before: func(w *world) { w.Post(secret, chat, ask("sim-out1")) },
 			body:   ask("sim-out1"), status: 503, code: "upstream_capacity", kind: "requests", by: "provider/sim/requests", retry: sleepIt, capacity: 6},
-		{what: "nobody is there", setup: setup{models: "{name: lost, targets: [{provider: gone, model: x}]}", providers: "{name: gone, dialect: openai, base_url: \"http://127.0.0.1:1/v1\", retries: {attempts: 0}}"},
+		{what: "nobody is there", upstream: "gone/x", setup: setup{models: "{name: lost, targets: [{provider: gone, model: x}]}", providers: "{name: gone, dialect: openai, base_url: \"http://127.0.0.1:1/v1\", retries: {attempts: 0}}"},
 			body: ask("lost"), status: 502, code: "upstream_error", kind: "invalid_request_error", retry: anything},
-		{what: "it is silent", setup: setup{provider: "timeouts: {first_byte: 200ms}\nretries: {attempts: 0}"},
+		{what: "it is silent", upstream: "sim/sim-hang", setup: setup{provider: "timeouts: {first_byte: 200ms}\nretries: {attempts: 0}"},
 			body: ask("sim-hang"), status: 504, code: "upstream_timeout", kind: "invalid_request_error", retry: anything},
 		{what: "too large", setup: setup{server: "max_body_bytes: 1KiB"},
 			body: ask("sim", `"user":"`+strings.Repeat("x", 1000)+`"`), status: 413, code: "request_too_large", kind: "invalid_request_error", retry: tooLong},
@@ -113,8 +114,11 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 			if e.Limit != nil && !strings.HasSuffix(s.by, e.Limit.Name) {
 				t.Errorf("the body names %q, the header %q", e.Limit.Name, s.by)
 			}
-			if a.Header.Get("X-LLMGW-Request-Id") == "" {
-				t.Error("it has no id")
+			if e.Limit != nil && e.Limit.Requested <= 0 {
+				t.Errorf("the body asks for nothing: %s", a.Body)
+			}
+			if a.Header.Get("X-LLMGW-Request-Id") == "" || a.Header.Get("X-LLMGW-Upstream") != s.upstream {
+				t.Errorf("got id %q and upstream %q, want one and %q", a.Header.Get("X-LLMGW-Request-Id"), a.Header.Get("X-LLMGW-Upstream"), s.upstream)
 			}
 		})
 	}

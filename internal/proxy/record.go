@@ -153,16 +153,22 @@ func (rec *record) ok() { rec.status, rec.ending = http.StatusOK, refunded(compl
 
 // answered notes which provider answered, and when.
 func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
-	rec.target, rec.attempts, rec.queued = resp.Target, resp.Attempts, resp.QueueWait
+	rec.reached(w, resp.Target)
+	rec.attempts, rec.queued = resp.Attempts, resp.QueueWait
 	rec.sent, rec.first, rec.last, rec.status = resp.Sent, resp.HeaderAt, resp.HeaderAt, resp.Status
-	name := resp.Target.Model
+}
+
+// reached tells the client where its call was sent.
+func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
+	rec.target = t
+	name := t.Model
 	if name == "" {
 		name = rec.plan.call.Model
 	}
 	if name != "" {
 		name = "/" + name
 	}
-	w.Header()["X-Llmgw-Upstream"] = []string{resp.Target.Provider.Name + name}
+	w.Header()["X-Llmgw-Upstream"] = []string{t.Provider.Name + name}
 }
 
 // clientGone tells whether the client has left.

@@ -100,6 +100,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 	rec.asked = time.Now()
 	resp, err := g.Upstream.Do(ctx, p.job(g, rec))
 	if err != nil {
+		if failed, ok := errors.AsType[*upstream.TargetError](err); ok {
+			rec.reached(w, failed.Target)
+		}
 		s.settle(unanswered(p, r.Context(), wasSent(), err))
 		rec.ending = s.ending
 		g.refuse(w, rec, err)

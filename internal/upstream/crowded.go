@@ -8,16 +8,16 @@ import (
 	"llmgw/internal/fault"
 )
 
-// late is the refusal of a call whose time has run out in the queue.
-func (p *pacer) late() error {
+// late is the refusal of r, whose time has run out in the queue.
+func (p *pacer) late(r request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.full(time.Until(p.readyAt))
+	return p.full(r, time.Until(p.readyAt))
 }
 
-// full is the refusal of a call that would have to wait for d: by the limit
-// that refused last. mu is held.
-func (p *pacer) full(d time.Duration) error {
+// full is the refusal of r, which would have to wait for d: by the limit that
+// refused last. mu is held.
+func (p *pacer) full(r request, d time.Duration) error {
 	d = max(d, slotPoll)
 	e := &fault.Error{Code: fault.UpstreamCapacity, Wait: d}
 	if p.paced == nil { // a reload took the limits away meanwhile
@@ -25,13 +25,14 @@ func (p *pacer) full(d time.Duration) error {
 		return e
 	}
 	l := p.paced.lines[min(p.binding, len(p.paced.lines)-1)]
-	e.Limit = &fault.Limit{Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), By: l.By()}
+	e.Limit = &fault.Limit{Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Requested: 1, By: l.By()}
 	what := "calls at a time"
 	switch l.Unit {
 	case budget.Requests:
 		e.Limit.Amount, e.Limit.Per, what = p.paced.limits.RequestsPerMinute, string(budget.Minute), "requests per minute"
 	case budget.Tokens:
 		e.Limit.Amount, e.Limit.Per, what = p.paced.limits.TokensPerMinute, string(budget.Minute), "tokens per minute"
+		e.Limit.Requested = int64(r.tokens)
 	default:
 		e.Limit.Amount = p.paced.limits.Concurrency
 	}

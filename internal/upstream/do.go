@@ -14,7 +14,8 @@ import (
 // on. ctx bounds the whole call, the reading of the answer included; ending it
 // closes the provider's connection.
 //
-// The error is ctx's, or a *fault.Error: UpstreamCapacity (no turn in time;
+// The error is ctx's, or a *fault.Error, within a *TargetError if a try was
+// sent: UpstreamCapacity (no turn in time;
 // Wait says when there is one), UpstreamTimeout or UpstreamError, or what the
 // dialect has against the call. A provider's answer is no error, whatever its
 // status.
@@ -72,7 +73,9 @@ func (r *run) try(i int) outcome {
 		r.allowed = 1 + max(0, t.Provider.Retries)
 	}
 	r.attempts++
-	return r.client.exchange(r.ctx, r, attempt{target: t, state: s, key: k, turn: turn, transport: transport})
+	o = r.client.exchange(r.ctx, r, attempt{target: t, state: s, key: k, turn: turn, transport: transport})
+	o.target = t
+	return o
 }
 
 // take waits for a turn with t.
@@ -176,10 +179,14 @@ func (o outcome) final() bool { return o.again == never }
 
 // result is what Do returns of o.
 func (o outcome) result() (*Response, error) {
-	if o.err != nil {
+	switch {
+	case o.err == nil:
+		return o.response, nil
+	case o.target.Provider == nil:
 		return nil, o.err
+	default:
+		return nil, &TargetError{Target: o.target, Err: o.err}
 	}
-	return o.response, nil
 }
 
 // LogValue shows an outcome in a log, without any of its content.

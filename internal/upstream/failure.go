@@ -25,6 +25,7 @@ const (
 
 // outcome is how one try ended.
 type outcome struct {
+	target   Target    // that was tried; zero: none was
 	response *Response // the provider's answer; nil if there is none
 	err      *fault.Error
 	again    again
@@ -36,6 +37,19 @@ type outcome struct {
 	held   bool // the pacer keeps the wait that the provider asked for
 	spare  bool // another key of the provider can serve at once
 }
+
+// TargetError is the failure of a try that brought no answer, and where it was
+// sent.
+type TargetError struct {
+	Target Target
+	Err    *fault.Error
+}
+
+// Error is the failure's message.
+func (e *TargetError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the failure.
+func (e *TargetError) Unwrap() error { return e.Err }
 
 // maxErrorBody bounds how much of an error's body is read to judge it.
 const maxErrorBody = 64 << 10

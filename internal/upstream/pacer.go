@@ -76,7 +76,7 @@ func (p *pacer) take(ctx context.Context, r request) (*turn, error) {
 		if t != nil {
 			return t, nil
 		}
-		if err := p.verdict(ctx, v, r.maxWait); err != nil {
+		if err := p.verdict(ctx, v, r, r.maxWait); err != nil {
 			return nil, err
 		}
 		p.mu.Lock()
@@ -104,7 +104,7 @@ func (p *pacer) join(r request) (*waiter, error) {
 	if p.queue.n > 0 {
 		known := max(0, time.Until(p.readyAt)) + p.duration(p.queue.ahead(r.team, r.weight, n))
 		if known > r.maxWait || p.queue.n >= maxWaiters {
-			return nil, p.full(known)
+			return nil, p.full(r, known)
 		}
 	}
 	return p.queue.push(r.team, r.weight, n), nil
@@ -120,7 +120,7 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-timeout.C:
-		return nil, p.late()
+		return nil, p.late(r)
 	}
 	d := p.forecast(r)
 	for n := 1; ; n++ {
@@ -129,7 +129,7 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 			if t != nil {
 				return t, nil
 			}
-			if err := p.verdict(ctx, v, r.maxWait-time.Since(start)); err != nil {
+			if err := p.verdict(ctx, v, r, r.maxWait-time.Since(start)); err != nil {
 				return nil, err
 			}
 			d = pauseAfter(v)
@@ -137,7 +137,7 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 		p.refused(w)
 		left := r.maxWait - time.Since(start)
 		if left <= 0 {
-			return nil, p.late()
+			return nil, p.late(r)
 		}
 		if err := p.pause(ctx, min(d, left)); err != nil {
 			return nil, err
@@ -214,9 +214,9 @@ func (p *pacer) duration(n need) time.Duration {
 	return time.Duration(minutes / p.throttle.factor(time.Now()) * float64(time.Minute))
 }
 
-// verdict is the refusal of a call that may wait no longer than left, or nil if
-// it may wait on.
-func (p *pacer) verdict(ctx context.Context, v budget.Verdict, left time.Duration) error {
+// verdict is the refusal of r, which may wait no longer than left, or nil if it
+// may wait on.
+func (p *pacer) verdict(ctx context.Context, v budget.Verdict, r request, left time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (p *pacer) verdict(ctx context.Context, v budget.Verdict, left time.Duratio
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.full(v.Wait)
+	return p.full(r, v.Wait)
 }
 
 // set puts new limits in force for those who ask from now on.
