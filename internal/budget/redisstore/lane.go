@@ -30,6 +30,8 @@ type lane struct {
 	settles  []*settling
 	cancels  []*settling // of a failed call's reserves: they travel with the next call
 	running  bool
+	runner   bool          // its goroutine was started
+	wake     chan struct{} // tells the runner that something waits
 }
 
 const (
@@ -70,7 +72,7 @@ func (s *Store) lane(base string) *lane {
 	if l, ok := s.lanes.Load(base); ok {
 		return l.(*lane)
 	}
-	l, _ := s.lanes.LoadOrStore(base, &lane{s: s, base: base})
+	l, _ := s.lanes.LoadOrStore(base, &lane{s: s, base: base, wake: make(chan struct{}, 1)})
 	return l.(*lane)
 }
 
@@ -130,8 +132,25 @@ func (l *lane) start() bool {
 		return false
 	}
 	l.running = true
-	go l.run()
+	if !l.runner {
+		l.runner = true
+		go l.loop()
+	}
+	l.wake <- struct{}{} // has room: it did not run
 	return true
+}
+
+// loop runs the lane whenever something waits, until the store is closed. One
+// goroutine makes all its calls: a new one for each would grow its stack anew.
+func (l *lane) loop() {
+	for {
+		select {
+		case <-l.wake:
+			l.run()
+		case <-l.s.done:
+			return
+		}
+	}
 }
 
 // run makes calls until nothing waits.
