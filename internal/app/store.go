@@ -101,7 +101,7 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 	}
 	options := &redis.UniversalOptions{
 		Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, DB: r.DB,
-		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 4, DisableIdentity: true,
+		MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 4, DisableIdentity: true, Protocol: 2,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if r.TLS {
