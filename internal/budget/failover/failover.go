@@ -80,7 +80,7 @@ type Observer interface {
 	StoreCall(op string, d time.Duration, err error)
 	// StoreUp says whether the store is asked.
 	StoreUp(up bool)
-	// Reservations says that n reservations ended with result: "settled",
+	// Reservations says that n requests' reservations ended with result: "settled",
 	// "refunded" (nothing was used) or "dropped" (the queue was full).
 	Reservations(result string, n int)
 }
@@ -171,7 +171,8 @@ func New(cfg Config) *Limiter {
 // Up tells whether the store is asked. It is so before the first call, too.
 func (l *Limiter) Up() bool { return !l.breaker.isDown() }
 
-// Open is the number of reservations that were granted and not yet settled.
+// Open is the number of requests' reservations that were granted and not yet
+// settled; those of turns with providers are not counted.
 func (l *Limiter) Open() int { return int(l.records.open.Load()) }
 
 // Unwritten is the number of ended reservations that the store does not know

@@ -168,6 +168,30 @@ func TestWhatIsUsedReplacesWhatWasReserved(t *testing.T) {
 	})
 }
 
+func TestTurnsWithProvidersAreNotCountedAsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		pace := *tpm
+		pace.Scope, pace.Place, pace.Owner = budget.Provider, "provider/sim", "sim"
+		w.reserve("r1", usual()...)
+		w.reserve("r1/1", line(&pace, 10))
+		if got := w.Open(); got != 1 {
+			t.Errorf("got %d open, want 1", got)
+		}
+		w.Settle("r1/1", []int64{10})
+		w.Settle("r1", used(30))
+		synctest.Wait()
+		if got := w.seen.result("settled"); got != 1 {
+			t.Errorf("got %d settled, want 1", got)
+		}
+		if got := w.ledger.charged(line(&pace, 0)); got != 10 {
+			t.Errorf("got %d charged to the provider, want 10", got)
+		}
+		w.wantCharged(30, 1)
+		w.end()
+	})
+}
+
 // wantCharged checks that so many tokens and requests are charged, that nothing
 // is open anywhere and no slot is taken.
 func (w *world) wantCharged(tokens, requests int64) {

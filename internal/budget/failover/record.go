@@ -104,7 +104,7 @@ func full(n int) uint64 { return 1<<n - 1 }
 // records finds the records by their callers' ids.
 type records struct {
 	seed   maphash.Seed
-	open   atomic.Int64 // granted and not settled
+	open   atomic.Int64 // requests' records: granted and not settled
 	local  atomic.Int64 // open and unknown to the store
 	shards [64]recordShard
 }
@@ -143,7 +143,9 @@ func (t *records) put(r *record) bool {
 		return false
 	}
 	s.m[r.id] = r
-	t.open.Add(1)
+	if r.ofRequest() {
+		t.open.Add(1)
+	}
 	if r.posted != known {
 		t.local.Add(1)
 	}
@@ -159,6 +161,12 @@ func (r *record) share() bool {
 	}
 	r.sharers++
 	return true
+}
+
+// ofRequest tells a request's own reservation from that of a try's turn with a
+// provider, which people do not count.
+func (r *record) ofRequest() bool {
+	return len(r.lines) == 0 || r.lines[0].Limit.Scope != budget.Provider
 }
 
 // delete forgets r.

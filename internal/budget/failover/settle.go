@@ -31,7 +31,9 @@ func (l *Limiter) Settle(id string, used []int64) {
 	}
 	r.mu.Unlock()
 
-	l.records.open.Add(-1)
+	if r.ofRequest() {
+		l.records.open.Add(-1)
+	}
 	l.counters.releaseAll(r.lines, r.slots)
 	if r.spell != nil {
 		r.spell.settle(r)
@@ -85,12 +87,19 @@ func (l *Limiter) settled(r *record, s budget.Settled, took time.Duration, err e
 func (l *Limiter) finish(r *record, s budget.Settled) {
 	if !r.cancel {
 		l.records.delete(r)
-		l.observer.Reservations(result(r.used), 1)
+		l.count(r)
 	}
 	l.queue.done(r)
 	if s.Unbooked > 0 {
 		l.log.Warn("a request used more than its limits' largest debt; the rest is not booked",
 			"id", r.id, "unbooked", s.Unbooked)
+	}
+}
+
+// count counts the end of a request's reservation.
+func (l *Limiter) count(r *record) {
+	if r.ofRequest() {
+		l.observer.Reservations(result(r.used), 1)
 	}
 }
 
@@ -133,7 +142,7 @@ func (l *Limiter) owe(r *record) {
 			l.dropped("too many counters were spent from without the store")
 		}
 	}
-	l.observer.Reservations(result(r.used), 1)
+	l.count(r)
 	if l.Up() {
 		l.nudge()
 	}
