@@ -23,7 +23,7 @@ func StartCluster(t testing.TB, masters, replicas int) []*Server {
 	var servers []*Server
 	args := []string{"--cluster", "create"}
 	for range masters * (1 + replicas) {
-		s := Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		s := Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0")
 		servers = append(servers, s)
 		args = append(args, s.Addr)
 	}
@@ -33,6 +33,11 @@ func StartCluster(t testing.TB, masters, replicas int) []*Server {
 	}
 	for _, s := range servers {
 		s.Await(t, "cluster_state:ok", "cluster", "info")
+	}
+	for _, s := range servers { // a replica that never had its master's data does not take its place
+		if strings.HasPrefix(s.Command(t, "role"), "slave") {
+			s.Await(t, "master_link_status:up", "info", "replication")
+		}
 	}
 	return servers
 }

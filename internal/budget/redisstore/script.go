@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,12 +92,29 @@ func lost(err error) bool { return err != nil && strings.HasPrefix(err.Error(), 
 // run calls one script.
 func (s *Store) run(ctx context.Context, p *script, keys, args []any) *redis.Cmd {
 	cmd := p.command(ctx, keys, args)
-	_ = s.client.Process(ctx, cmd) // the command has its error
+	s.process(ctx, cmd)
 	if lost(cmd.Err()) {
 		cmd = p.whole(cmd)
-		_ = s.client.Process(ctx, cmd) // as above
+		s.process(ctx, cmd)
 	}
 	return cmd
+}
+
+// process makes one call; the command has its error.
+func (s *Store) process(ctx context.Context, cmd *redis.Cmd) {
+	s.lookAround(s.client.Process(ctx, cmd))
+}
+
+// lookAround lets the client ask a cluster who is who if a node did not answer:
+// by itself it would go on asking a dead master for ten seconds. It does not
+// block, and the client does it five times a second at most.
+func (s *Store) lookAround(err error) {
+	cc, ok := s.client.(*redis.ClusterClient)
+	var reply redis.Error
+	if !ok || err == nil || errors.As(err, &reply) {
+		return
+	}
+	cc.ReloadState(context.Background())
 }
 
 // runBoth calls two scripts in one round trip, in their order.
@@ -110,7 +128,7 @@ func (s *Store) runBoth(ctx context.Context, p *script, a *redis.Cmd, q *script,
 		a = p.whole(a)
 	}
 	if !lost(b.Err()) {
-		_ = s.client.Process(ctx, a) // the command has its error
+		s.process(ctx, a)
 		return a, b
 	}
 	b = q.whole(b)
@@ -123,7 +141,8 @@ func (s *Store) pipe(ctx context.Context, cmds ...*redis.Cmd) {
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // only queues
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, err := pipe.Exec(ctx) // each command has its error
+	s.lookAround(err)
 }
 
 // text is a script's answer.
