@@ -51,8 +51,8 @@ func (p *Provider) compose(q *request, attempt int64) *answer {
 func (q *request) spends(produced int64) usage {
 	s := q.script
 	switch q.op {
-	case chat, completion, responses, messages, generate:
-	case embeddings, embedContent, batchEmbed:
+	case chat, completion, responses, messages, generate, converse, invoke, cohereChat, ollamaChat, ollamaGenerate:
+	case embeddings, embedContent, batchEmbed, cohereEmbed, ollamaEmbed:
 		return usage{input: q.input()}
 	default:
 		return usage{}

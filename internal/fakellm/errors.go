@@ -51,7 +51,9 @@ func (a api) identify(h http.Header, n int64) {
 	case anthropic:
 		h.Set("Request-Id", "req_sim"+strconv.FormatInt(n, 10))
 		h.Set("Anthropic-Organization-Id", "org-sim")
-	case gemini:
+	case bedrock:
+		h.Set("X-Amzn-Requestid", "sim"+strconv.FormatInt(n, 10))
+	case gemini, cohere, ollama:
 	}
 }
 
@@ -68,8 +70,11 @@ func (e endpoint) refuse(w http.ResponseWriter, f fault) Outcome {
 	if f.message == "" && f.limit > 0 {
 		f.message = f.rateMessage()
 	}
+	if a == bedrock {
+		h.Set("X-Amzn-Errortype", bedrockException(f))
+	}
 	body := a.failure(nil, f)
-	if e.array { // Gemini wraps errors as it wraps answers
+	if e.wire == jsonArray { // Gemini wraps errors as it wraps answers
 		body = append(append([]byte("["), body...), ']')
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -87,9 +92,28 @@ func (a api) failure(b []byte, f fault) []byte {
 		return anthropicFailure(b, f)
 	case gemini:
 		return geminiFailure(b, f)
+	case bedrock, cohere:
+		b = appendString(append(b, `{"message":`...), f.message)
+		return append(b, '}')
+	case ollama:
+		b = appendString(append(b, `{"error":`...), f.message)
+		return append(b, '}')
 	default:
 		return openaiFailure(b, f)
 	}
+}
+
+// bedrockException is the kind of f, as a header tells it.
+func bedrockException(f fault) string {
+	name := map[int]string{
+		http.StatusUnauthorized: "UnrecognizedClientException", http.StatusForbidden: "AccessDeniedException",
+		http.StatusNotFound: "ResourceNotFoundException", http.StatusTooManyRequests: "ThrottlingException",
+		http.StatusInternalServerError: "InternalServerException", http.StatusServiceUnavailable: "ServiceUnavailableException",
+	}[f.status]
+	if name == "" {
+		name = "ValidationException"
+	}
+	return name + ":http://internal.amazon.com/coral/com.amazon.bedrock/"
 }
 
 func openaiFailure(b []byte, f fault) []byte {

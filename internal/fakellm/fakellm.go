@@ -1,5 +1,6 @@
 // Package fakellm is a simulated model provider: an http.Handler that speaks
-// the APIs of OpenAI, Anthropic and Gemini the way the real ones do, so that
+// the APIs of OpenAI, Anthropic, Gemini,
+// Bedrock, Cohere and Ollama the way the real ones do, so that
 // their official clients read it, and that does on demand what providers do on
 // bad days. The name of the model is the script (Usage), so any client can
 // write one. It enforces limits of its own, and counts what it saw.
@@ -13,7 +14,8 @@
 // request.go, with json.go; what to do about it is in script.go; how much is
 // left is in limit.go; what was seen is in stats.go. answer.go decides what to
 // say, one file per API says it in its words (chat.go, completions.go,
-// responses.go, stored.go, anthropic.go, gemini.go, small.go, errors.go), and
+// responses.go, stored.go, anthropic.go, gemini.go, bedrock.go,
+// cohere.go, ollama.go, small.go, errors.go), and
 // stream.go sends it over time, with sse.go for the framing.
 package fakellm
 

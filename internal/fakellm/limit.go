@@ -227,7 +227,7 @@ func (t turn) headers(h http.Header, a api, now time.Time) {
 			h.Set(prefix+"-limit", limit)
 			h.Set(prefix+"-remaining", left)
 			h.Set(prefix+"-reset", now.Add(axis.reset).UTC().Format(time.RFC3339))
-		case gemini: // has no such headers
+		case gemini, bedrock, cohere, ollama: // have no such headers
 		}
 	}
 }

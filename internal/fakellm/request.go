@@ -57,16 +57,16 @@ func (q *request) member(key string, value []byte) {
 		if q.name == "" {
 			q.model = unquote(value)
 		}
-	case "messages", "prompt", "contents", "content", "system", "systemInstruction", "system_instruction", "instructions", "functions":
+	case "messages", "prompt", "contents", "content", "system", "systemInstruction", "system_instruction", "instructions", "functions", "query":
 		q.prompt += int64(len(value))
-	case "input", "requests":
+	case "input", "requests", "texts", "documents":
 		q.prompt += int64(len(value))
 		q.items = elements(value)
 	case "tools":
 		q.prompt += int64(len(value))
 		q.tool = toolName(value)
 	case "stream":
-		q.stream = q.stream || string(value) == "true"
+		q.stream = string(value) == "true" || q.stream && string(value) != "false"
 	case "stream_options":
 		q.options = string(value) != "null"
 		var o struct {
@@ -79,6 +79,14 @@ func (q *request) member(key string, value []byte) {
 		}
 	case "generationConfig", "generation_config":
 		q.generationConfig(value)
+	case "inferenceConfig", "options":
+		q.inferenceConfig(value)
+	case "toolConfig":
+		q.prompt += int64(len(value))
+		var c struct{ Tools json.RawMessage }
+		if json.Unmarshal(value, &c) == nil {
+			q.tool = toolName(c.Tools)
+		}
 	case "n":
 		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 			q.n = min(max(n, 1), 128)
@@ -109,6 +117,23 @@ func (q *request) generationConfig(value []byte) {
 	q.n = min(max(c.Count, 1), 8)
 }
 
+// inferenceConfig reads the bounds of Bedrock and of Ollama, where those below 0
+// are none.
+func (q *request) inferenceConfig(value []byte) {
+	var c struct {
+		Max     *int64 `json:"maxTokens"`
+		Predict *int64 `json:"num_predict"`
+	}
+	if json.Unmarshal(value, &c) != nil {
+		return
+	}
+	for _, m := range [...]*int64{c.Max, c.Predict} {
+		if m != nil {
+			q.output = max(q.output, *m)
+		}
+	}
+}
+
 // input is the number of tokens that the prompt counts as.
 func (q *request) input() int64 {
 	if q.script != nil && q.script.Input >= 0 {
@@ -120,8 +145,8 @@ func (q *request) input() int64 {
 // cost is what q counts against the provider's limit of tokens as it arrives.
 func (q *request) cost(o Options) int64 {
 	switch q.op {
-	case chat, completion, responses, messages, generate:
-	case embeddings, embedContent, batchEmbed:
+	case chat, completion, responses, messages, generate, converse, invoke, cohereChat, ollamaChat, ollamaGenerate:
+	case embeddings, embedContent, batchEmbed, cohereEmbed, ollamaEmbed:
 		return q.input()
 	default:
 		return 0
@@ -157,6 +182,7 @@ func toolName(value []byte) string {
 	var tools []struct {
 		named
 		Function     named   `json:"function"`
+		Spec         named   `json:"toolSpec"`
 		Declarations []named `json:"functionDeclarations"`
 		Snake        []named `json:"function_declarations"`
 	}
@@ -164,7 +190,7 @@ func toolName(value []byte) string {
 		return ""
 	}
 	t := tools[0]
-	for _, list := range [...][]named{{t.named}, {t.Function}, t.Declarations, t.Snake} {
+	for _, list := range [...][]named{{t.named}, {t.Function}, {t.Spec}, t.Declarations, t.Snake} {
 		if len(list) > 0 && list[0].Name != "" {
 			return list[0].Name
 		}

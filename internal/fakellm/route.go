@@ -12,6 +12,9 @@ const (
 	openai api = iota
 	anthropic
 	gemini
+	bedrock
+	cohere
+	ollama
 )
 
 // operation is what an endpoint does.
@@ -34,6 +37,24 @@ const (
 	countGenerate
 	embedContent
 	batchEmbed
+	converse
+	invoke
+	cohereChat
+	cohereEmbed
+	cohereRerank
+	ollamaChat
+	ollamaGenerate
+	ollamaEmbed
+)
+
+// wire is how a stream is framed.
+type wire int
+
+const (
+	serverSent wire = iota
+	jsonArray
+	jsonLines
+	eventFrames // AWS's binary ones
 )
 
 // endpoint is an operation as one request addresses it.
@@ -43,7 +64,7 @@ type endpoint struct {
 	method string
 	name   string // the model or id that stands in the path
 	stream bool   // the path asks for a stream
-	array  bool   // a Gemini stream that is a JSON array
+	wire   wire   // of a stream
 }
 
 // fixed are the endpoints whose path has no variable part.
@@ -57,6 +78,12 @@ var fixed = map[string]endpoint{
 	"/v1/models":                 {op: listModels, method: http.MethodGet},
 	"/v1/messages":               {api: anthropic, op: messages, method: http.MethodPost},
 	"/v1/messages/count_tokens":  {api: anthropic, op: countMessages, method: http.MethodPost},
+	"/v2/chat":                   {api: cohere, op: cohereChat, method: http.MethodPost},
+	"/v2/embed":                  {api: cohere, op: cohereEmbed, method: http.MethodPost},
+	"/v2/rerank":                 {api: cohere, op: cohereRerank, method: http.MethodPost},
+	"/api/chat":                  {api: ollama, op: ollamaChat, method: http.MethodPost, stream: true, wire: jsonLines},
+	"/api/generate":              {api: ollama, op: ollamaGenerate, method: http.MethodPost, stream: true, wire: jsonLines},
+	"/api/embed":                 {api: ollama, op: ollamaEmbed, method: http.MethodPost},
 }
 
 // verbs are the endpoints of Gemini, by what follows the model's name.
@@ -68,6 +95,14 @@ var verbs = map[string]endpoint{
 	"batchEmbedContents":    {api: gemini, op: batchEmbed, method: http.MethodPost},
 }
 
+// actions are the endpoints of Bedrock, by what follows the model's id.
+var actions = map[string]endpoint{
+	"converse":                    {op: converse},
+	"converse-stream":             {op: converse, stream: true, wire: eventFrames},
+	"invoke":                      {op: invoke},
+	"invoke-with-response-stream": {op: invoke, stream: true, wire: eventFrames},
+}
+
 // route finds the endpoint of r. The status is 200, 404 or 405.
 func route(r *http.Request) (endpoint, int) {
 	e, ok := find(r.URL.Path, r.Method)
@@ -77,8 +112,8 @@ func route(r *http.Request) (endpoint, int) {
 	if e.method != r.Method {
 		return e, http.StatusMethodNotAllowed
 	}
-	if e.stream {
-		e.array = r.URL.Query().Get("alt") != "sse"
+	if e.api == gemini && e.stream && r.URL.Query().Get("alt") != "sse" {
+		e.wire = jsonArray
 	}
 	return e, http.StatusOK
 }
@@ -92,6 +127,12 @@ func find(path, method string) (endpoint, bool) {
 		e, known := verbs[verb]
 		e.api, e.name = gemini, name
 		return e, known && name != ""
+	}
+	if rest, ok := strings.CutPrefix(path, "/model/"); ok {
+		i := max(strings.LastIndexByte(rest, '/'), 0)
+		e, known := actions[strings.TrimPrefix(rest[i:], "/")]
+		e.api, e.method, e.name = bedrock, http.MethodPost, rest[:i]
+		return e, known && e.name != ""
 	}
 	if rest, ok := strings.CutPrefix(path, "/openai/deployments/"); ok {
 		name, verb, _ := strings.Cut(rest, "/")

@@ -22,6 +22,18 @@ func (p *Provider) shape(a *answer) shape {
 		return messagesShape{}
 	case generate:
 		return generateShape{}
+	case converse:
+		return converseShape{}
+	case invoke:
+		return invokeShape{}
+	case cohereChat:
+		return cohereShape{}
+	case cohereEmbed, cohereRerank:
+		return cohereEmbedShape{}
+	case ollamaChat, ollamaGenerate:
+		return ollamaShape{}
+	case ollamaEmbed:
+		return ollamaEmbedShape{}
 	case embeddings:
 		return embeddingsShape{}
 	case embedContent, batchEmbed:

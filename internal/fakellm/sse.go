@@ -1,20 +1,28 @@
 package fakellm
 
 // framing turns JSON documents into a stream: server-sent events with the
-// quirks that a script asks for, or the elements of a JSON array.
+// quirks that a script asks for, the elements of a JSON array, lines, or binary
+// frames.
 type framing struct {
 	buf    []byte
 	script *Script
-	array  bool
+	wire   wire
 	events int
-	data   int // where the data of the open event begins in buf
+	data   int         // where the data of the open event begins in buf
+	head   [][2]string // of an open frame
 }
 
 // open begins an event. The JSON of its data is then appended to buf.
 func (f *framing) open(name string) {
 	f.events++
-	if f.array {
+	switch f.wire {
+	case jsonArray:
 		f.buf = append(f.buf, map[bool]string{true: "[", false: ",\r\n"}[f.events == 1]...)
+		return
+	case jsonLines:
+		return
+	case eventFrames:
+		f.frame("event", name)
 		return
 	}
 	if f.events == 1 && f.script.BOM {
@@ -35,7 +43,15 @@ func (f *framing) open(name string) {
 
 // close ends the event.
 func (f *framing) close() {
-	if f.array {
+	switch f.wire {
+	case jsonArray:
+		return
+	case jsonLines:
+		f.buf = append(f.buf, '\n')
+		return
+	case eventFrames:
+		payload := string(f.buf[f.data:])
+		f.buf = appendFrame(f.buf[:f.data], f.head, []byte(payload))
 		return
 	}
 	if f.script.Lines && len(f.buf) > f.data+1 && f.buf[f.data] == '{' {
@@ -47,6 +63,18 @@ func (f *framing) close() {
 	}
 	f.line()
 	f.line()
+}
+
+// frame begins a binary frame of a kind.
+func (f *framing) frame(kind, name string) {
+	f.data = len(f.buf)
+	f.head = [][2]string{{":" + kind + "-type", name}, {":content-type", "application/json"}, {":message-type", kind}}
+}
+
+// exception begins a frame that is an error.
+func (f *framing) exception(name string) {
+	f.events++
+	f.frame("exception", name)
 }
 
 // field begins a line of data.
@@ -70,8 +98,11 @@ func (f *framing) line() {
 
 // finish ends the stream, after its last event.
 func (f *framing) finish() {
-	if f.array {
+	switch f.wire {
+	case jsonArray:
 		f.buf = append(f.buf, ']')
+		return
+	case jsonLines, eventFrames:
 		return
 	}
 	if f.script.NoBlank {

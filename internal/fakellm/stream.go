@@ -166,12 +166,11 @@ type outlet struct {
 }
 
 func newOutlet(w http.ResponseWriter, a *answer) *outlet {
-	o := &outlet{framing: framing{script: a.script, array: a.array, buf: make([]byte, 0, 1024)}, w: w}
+	o := &outlet{framing: framing{script: a.script, wire: a.wire, buf: make([]byte, 0, 1024)}, w: w}
 	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	if a.array {
-		h.Set("Content-Type", "application/json; charset=UTF-8")
-	}
+	h.Set("Content-Type", [...]string{
+		"text/event-stream; charset=utf-8", "application/json; charset=UTF-8", "application/x-ndjson", "application/vnd.amazon.eventstream",
+	}[a.wire])
 	h.Set("Cache-Control", "no-cache")
 	o.under, _ = w.(http.Flusher) // a recorder in a test may have none
 	if a.script.Gzip && a.gzip {
