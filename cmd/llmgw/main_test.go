@@ -77,7 +77,7 @@ func TestATakenAddressNamesTheFlagsThatChooseAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // it was only held
+	defer l.Close()
 	code, _, errs := called(t, "serve", "--listen", l.Addr().String(), "--admin-listen", "127.0.0.1:0")
 	if code != exitProblem || !strings.Contains(errs, l.Addr().String()) || !strings.Contains(errs, "--listen and --admin-listen") {
 		t.Errorf("got code %d, %q", code, errs)

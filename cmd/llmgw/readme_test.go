@@ -7,6 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/anthropic"
+	"llmgw/internal/dialect/azure"
+	"llmgw/internal/dialect/bedrock"
+	"llmgw/internal/dialect/cohere"
+	"llmgw/internal/dialect/gemini"
+	"llmgw/internal/dialect/ollama"
+	"llmgw/internal/dialect/openai"
 )
 
 func readme(t *testing.T) string {
@@ -92,6 +101,26 @@ func TestTheDocumentsLinksLeadSomewhere(t *testing.T) {
 		for _, m := range link.FindAllSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(file), string(m[1]))); err != nil {
 				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+func TestTheTableOfDialectsTellsEveryEndpoint(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := strings.Join(regexp.MustCompile(`(?m)^\|.*$`).FindAllString(string(text), -1), "\n")
+	for _, d := range []dialect.Dialect{openai.New(), azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()} {
+		if !strings.Contains(table, "`"+d.Name()+"`") {
+			t.Errorf("docs/dialects.md has no row of %s", d.Name())
+		}
+		for _, e := range d.Endpoints() {
+			// Rows shorten paths; a last segment that is a parameter is told in its own way.
+			last := e.Pattern[strings.LastIndexByte(e.Pattern, '/'):]
+			if !strings.HasPrefix(last, "/:") && !strings.Contains(table, last+"`") && !strings.Contains(table, last+"/") {
+				t.Errorf("docs/dialects.md does not tell %s of %s", e.Pattern, d.Name())
 			}
 		}
 	}
