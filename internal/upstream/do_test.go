@@ -368,6 +368,34 @@ func TestAfterARefusalNobodyIsSentBeforeItsTime(t *testing.T) {
 	})
 }
 
+func TestAFailureTellsWhereItWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+		tr := &script{answers: map[string][]answer{"a": {{err: refused}}}}
+		p := provider("a", func(p *Provider) { p.Limits = Limits{Concurrency: 1} })
+		_, err := client(t, newMemory(), tr, nil, p).Do(t.Context(), job("r", Target{Provider: p, Model: "m", Weight: 1}))
+		var failed *TargetError
+		if !errors.As(err, &failed) || failed.Target.Provider != p || failed.Target.Model != "m" || fault.From(err).Code != fault.UpstreamError {
+			t.Errorf("got %v, want the failure of a's m", err)
+		}
+		held := newMemory()
+		busy := client(t, held, &script{answers: map[string][]answer{"a": {{status: 200}}}}, nil, p)
+		first, err := busy.Do(t.Context(), job("r1", Target{Provider: p, Weight: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		impatient := job("r2", Target{Provider: p, Weight: 1})
+		impatient.MaxWait = 0
+		_, err = busy.Do(t.Context(), impatient)
+		if f := capacity(t, err); errors.As(err, &failed) && failed.Err == f {
+			t.Errorf("what was never sent has a target: %v", failed)
+		} else if f.Limit == nil || f.Limit.Requested != 1 {
+			t.Errorf("got %+v, want one slot asked for", f.Limit)
+		}
+		first.Close()
+	})
+}
+
 // D16: once the client may have bytes, nothing is tried again.
 func TestAStreamThatBreaksLaterIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
