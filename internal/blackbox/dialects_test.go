@@ -143,6 +143,8 @@ func TestWhoHasNoKeyIsToldInEveryDialect(t *testing.T) {
 		{"GET", chat, 405, "method_not_allowed"},
 		{"DELETE", "/v1/models", 405, "method_not_allowed"},
 		{"GET", "/v1beta/models/x:generateContent", 405, "method_not_allowed"},
+		{"POST", "/v1beta/models/x:tuneModel", 404, "not_found"},
+		{"POST", "/v1beta/models/x", 404, "not_found"},
 	} {
 		if a := w.send(s.method, s.path, "", ""); a.Status != s.status || a.Code() != s.code {
 			t.Errorf("%s %s without a key: got %d %q, want %d %q", s.method, s.path, a.Status, a.Code(), s.status, s.code)

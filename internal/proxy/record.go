@@ -123,11 +123,7 @@ func (rec *record) refused(e *fault.Error) {
 
 // endpoint is the path's pattern, as people write it: {model} for a parameter.
 func (rec *record) endpoint() string {
-	pattern := rec.route.endpoint.Pattern
-	if rec.plan != nil {
-		pattern = rec.plan.call.Endpoint.Pattern // Gemini's knows the action
-	}
-	return braced(pattern)
+	return braced(rec.route.endpoint.Pattern)
 }
 
 // braced writes a router's pattern with {name} for each :name.

@@ -35,10 +35,25 @@ func (g *Gateway) Handler() http.Handler {
 	return e
 }
 
+// narrower is a dialect with a pattern that stands for several endpoints:
+// Narrow finds that of a path, false if there is none.
+type narrower interface {
+	Narrow(path string) (dialect.Endpoint, bool)
+}
+
 // handle serves a route. The gin.Context is pooled and stays here: serve gets
 // values only.
 func (g *Gateway) handle(rt route) gin.HandlerFunc {
+	n, narrows := rt.dialect.(narrower)
 	return func(c *gin.Context) {
+		rt := rt
+		if narrows {
+			var ok bool
+			if rt.endpoint, ok = n.Narrow(c.Request.URL.EscapedPath()); !ok {
+				g.unrouted(notFound)(c)
+				return
+			}
+		}
 		var params map[string]string
 		if len(c.Params) > 0 {
 			params = make(map[string]string, len(c.Params))

@@ -40,6 +40,14 @@ func (Dialect) Endpoints() []dialect.Endpoint {
 	return []dialect.Endpoint{{Method: "POST", Pattern: pattern, Operation: dialect.Chat}}
 }
 
+// Narrow returns the endpoint of the action in path, which the pattern of
+// Endpoints leaves open; false if a model takes no such action.
+func (Dialect) Narrow(path string) (dialect.Endpoint, bool) {
+	_, action, ok := split(path)
+	operation, known := actions[action]
+	return dialect.Endpoint{Method: "POST", Pattern: pattern + ":" + action, Operation: operation}, ok && known
+}
+
 // actions are what can be asked of a model.
 var actions = map[string]dialect.Operation{
 	"generateContent":       dialect.Chat,
@@ -68,7 +76,7 @@ func split(path string) (model, action string, ok bool) {
 }
 
 // Parse implements dialect.Dialect.
-func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
+func (d Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	model, action, ok := split(r.Path)
 	operation, known := actions[action]
 	if !ok || !known {
@@ -81,7 +89,7 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Endpoint.Operation, r.Endpoint.Pattern = operation, pattern+":"+action
+	r.Endpoint, _ = d.Narrow(r.Path)
 	c := &dialect.Call{Request: r, Dialect: Name, Model: model, Choices: 1, BodyObject: b.Object, Members: b.Members}
 	switch operation {
 	case dialect.CountTokens:
