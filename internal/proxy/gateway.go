@@ -8,7 +8,8 @@
 //	serve.go      the path
 //	accept.go     the body
 //	plan.go       model, estimate, lines
-//	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread
+//	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
+//	              values.go how many users and addresses are told apart
 //	attempt.go    several attempts of one request
 //	stream.go     the answer, byte for byte
 //	settle.go     how a call can end and what it is then charged
@@ -94,13 +95,14 @@ type Gateway struct {
 	enforcement atomic.Value // Enforcement
 	waiting     *waitroom
 	herd        *herd
+	values      *values
 	attempts    attempts
 	inflight    atomic.Int64
 }
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
-	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd()}
+	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues)}
 	g.Replace(rules)
 	g.SetEnforcement(mode)
 	return g

@@ -24,6 +24,7 @@ func (g *Gateway) reserve(ctx context.Context, rules *Rules, p *plan, id string)
 	if mode == Off || len(p.lines) == 0 {
 		return reservation{}, nil
 	}
+	g.values.bound(p.lines)
 	began := time.Now()
 	ask := func(attempt int) budget.Verdict {
 		r := budget.Request{ID: id, Lines: p.lines, Shadow: mode == Shadow, CrashCharge: rules.CrashCharge}
