@@ -61,6 +61,9 @@ type Config struct {
 	Probe time.Duration
 	// Queue is the most ended reservations that wait for the store. 0: 100,000.
 	Queue int
+	// MaxOpen bounds the reservations that are open, and so the records that this
+	// gateway has in the store: beyond it requests are Unavailable. 0: 250,000.
+	MaxOpen int
 	// Progress is the time between two reports of what open reservations have
 	// used. 0: 3 s.
 	Progress time.Duration
@@ -137,6 +140,7 @@ func New(cfg Config) *Limiter {
 	cfg.Failures = or(cfg.Failures, 3)
 	cfg.Probe = or(cfg.Probe, 100*time.Millisecond)
 	cfg.Queue = or(cfg.Queue, 100_000)
+	cfg.MaxOpen = or(cfg.MaxOpen, 250_000)
 	cfg.Progress = or(cfg.Progress, 3*time.Second)
 	if cfg.CrashCharge == "" {
 		cfg.CrashCharge = budget.ChargeProgress

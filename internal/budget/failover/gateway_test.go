@@ -188,6 +188,31 @@ func TestD12_TenThousandMixedOutcomesLeaveNothingOpen(t *testing.T) {
 	})
 }
 
+func TestTheNumberOfOpenReservationsIsBounded(t *testing.T) {
+	store := memstore.New(nil)
+	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "a", Logger: quiet})
+	g := &gateway{failover.New(failover.Config{Store: store, Keeper: keeper, MaxOpen: 3, Logger: quiet}), keeper}
+	keeper.Start(g)
+	month := monthly("month", 1000)
+	for i := range 3 {
+		if v := g.reserve(fmt.Sprint(i), line(month, 10)); v.Outcome != budget.Granted {
+			t.Fatalf("reservation %d: got %+v, want it granted", i, v)
+		}
+	}
+	if v := g.reserve("3", line(month, 10)); v.Outcome != budget.Unavailable || v.Binding != 0 {
+		t.Errorf("one too many: got %+v, want it unavailable", v)
+	}
+	g.Settle("0", []int64{10})
+	if v := g.reserve("4", line(month, 10)); v.Outcome != budget.Granted {
+		t.Errorf("after one has ended: got %+v, want it granted", v)
+	}
+	for _, id := range []string{"1", "2", "4"} {
+		g.Settle(id, []int64{10})
+	}
+	wantUsed(t, store, month, 40)
+	g.stop(t)
+}
+
 // cut is a store that a gateway can be cut off from, as by a partition or a
 // long pause of the process.
 type cut struct {

@@ -14,9 +14,10 @@ import (
 // reservation must be settled, once for each Reserve of its ID.
 //
 // A request with an amount that cannot be counted or an ID that is in use with
-// other amounts, and every request after Close, is Unavailable.
+// other amounts, one beyond MaxOpen, and every request after Close, is
+// Unavailable.
 func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
-	if l.closed.Load() || !r.Valid() {
+	if l.closed.Load() || !r.Valid() || l.Open() >= l.cfg.MaxOpen {
 		return l.refused(&r)
 	}
 	if r.CrashCharge == "" {
