@@ -84,7 +84,7 @@ func (q *request) member(key string, value []byte) {
 	case "toolConfig":
 		q.prompt += int64(len(value))
 		var c struct{ Tools json.RawMessage }
-		if json.Unmarshal(value, &c) == nil {
+		if json.Unmarshal(value, &c) == nil && len(c.Tools) > 0 { // Gemini's has none
 			q.tool = toolName(c.Tools)
 		}
 	case "n":

@@ -40,8 +40,8 @@ func statusOf(e *fault.Error) int {
 	}
 }
 
-// writeFault answers with e in d's shape.
-func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, requestID string) {
+// writeFault answers with e in d's shape. It returns the status.
+func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, requestID string) int {
 	doc := d.Refusal(e, requestID)
 	h := w.Header()
 	for name, values := range doc.Header {
@@ -54,8 +54,13 @@ func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, reques
 		h.Set("X-Llmgw-Limited-By", e.Limit.By)
 	}
 	writeRetry(h, e)
-	w.WriteHeader(statusOf(e))
+	status := doc.Status
+	if status == 0 {
+		status = statusOf(e)
+	}
+	w.WriteHeader(status)
 	_, _ = w.Write(doc.Body) // the client is gone: nobody is left to tell
+	return status
 }
 
 // writeRetry tells clients when to come back, in the three ways they know. A

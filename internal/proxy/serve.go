@@ -235,7 +235,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if e.Code == fault.RequestTooLarge {
 		w.Header().Set("Connection", "close")
 	}
-	writeFault(w, rec.route.dialect, e, rec.id)
+	rec.status = writeFault(w, rec.route.dialect, e, rec.id)
 }
 
 // statusClientClosed is what the log and the metrics say of a call whose client

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,8 +120,17 @@ func TestG8ARefusalIsReadByTheOfficialClient(t *testing.T) {
 		fault.ExceedsLimit: "invalid_request_error", fault.Held: "rate_limit_error", fault.UpstreamCapacity: "overloaded_error", fault.UpstreamTimeout: "timeout_error",
 		fault.Internal: "api_error", fault.UpstreamError: "api_error",
 	} {
-		if got := errorType(code); got != want {
+		if got := errorType(fault.New(code, "")); got != want {
 			t.Errorf("%s is a %s, want %s", code, got, want)
+		}
+	}
+}
+
+func TestAFailureOfTheProviderKeepsTheNameOfItsStatus(t *testing.T) {
+	for status, want := range map[int]string{529: "overloaded_error", 429: "rate_limit_error", 400: "invalid_request_error", 500: "api_error", 0: "api_error"} {
+		doc := New().Refusal(&fault.Error{Code: fault.UpstreamError, Message: "Busy.", Status: status}, "req-1")
+		if !strings.Contains(string(doc.Body), `"type":"`+want+`"`) {
+			t.Errorf("%d: got %s, want %s", status, doc.Body, want)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestAnErrorEventEndsTheAnswer(t *testing.T) {
 	m.Feed(New().ErrorEvent(&faultBudget, "r"))
 	m.End()
 	r := m.Report()
-	if r.Failure == nil || *r.Failure != (dialect.Failure{Type: "rate_limit_error", Code: "enforced_spend_limit_reached", Message: "Spent."}) || r.Complete || r.Usage.Input != 1000 || r.OutputKnown {
+	if r.Failure == nil || *r.Failure != (dialect.Failure{Type: "rate_limit_error", Code: "enforced_spend_limit_reached", Message: "Spent.", Status: 429}) || r.Complete || r.Usage.Input != 1000 || r.OutputKnown {
 		t.Errorf("got %+v, %+v", r, r.Failure)
 	}
 }

@@ -23,7 +23,7 @@ func (Dialect) ErrorEvent(e *fault.Error, requestID string) []byte {
 
 func appendError(b []byte, e *fault.Error, requestID string) []byte {
 	b = append(b, `{"type":"error","error":{"type":`...)
-	b = request.AppendString(b, errorType(e.Code))
+	b = request.AppendString(b, errorType(e))
 	b = append(b, `,"message":`...)
 	b = request.AppendString(b, e.Message)
 	b = append(b, `,"details":{"error_code":`...)
@@ -41,9 +41,18 @@ func appendError(b []byte, e *fault.Error, requestID string) []byte {
 	return append(b, '}')
 }
 
+// passedOn are Anthropic's names for the statuses that a failed provider gave.
+var passedOn = map[int]string{
+	400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
+	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
+}
+
 // errorType is Anthropic's name for the kind of a failure.
-func errorType(code fault.Code) string {
-	switch code {
+func errorType(e *fault.Error) string {
+	if name, ok := passedOn[e.Status]; ok && e.Code == fault.UpstreamError {
+		return name
+	}
+	switch e.Code {
 	case fault.InvalidAPIKey:
 		return "authentication_error"
 	case fault.Blocked, fault.ModelNotAllowed:

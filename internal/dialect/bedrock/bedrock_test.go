@@ -208,7 +208,7 @@ func TestABrokenStreamEndsWithAnException(t *testing.T) {
 	m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
 	m.Feed(event)
 	m.End()
-	if r := m.Report(); r.Failure == nil || *r.Failure != (dialect.Failure{Type: "modelStreamErrorException", Message: "It broke."}) {
+	if r := m.Report(); r.Failure == nil || *r.Failure != (dialect.Failure{Type: "modelStreamErrorException", Message: "It broke.", Status: 424}) {
 		t.Errorf("got %+v", r.Failure)
 	}
 }
@@ -222,6 +222,23 @@ func TestARefusalNamesItsExceptionInAHeader(t *testing.T) {
 		doc := New().Refusal(fault.New(code, "No."), "r")
 		if got := doc.Header.Get("X-Amzn-Errortype"); got != want || string(doc.Body) != "{\"message\":\"No.\"}\n" || doc.Header.Get("X-Amzn-Requestid") != "r" {
 			t.Errorf("%s: got %s, want %s", code, got, want)
+		}
+	}
+}
+
+func TestASpentBudgetIsNoStatusThatClientsTryAgain(t *testing.T) {
+	for code, want := range map[fault.Code]int{fault.InsufficientQuota: 402, fault.RateLimitExceeded: 0, fault.UpstreamError: 0} {
+		if got := New().Refusal(fault.New(code, "No."), "req-1").Status; got != want {
+			t.Errorf("%s: got status %d, want %d", code, got, want)
+		}
+	}
+}
+
+func TestAFailureOfTheProviderKeepsTheNameOfItsStatus(t *testing.T) {
+	for status, want := range map[int]string{429: "ThrottlingException", 503: "ServiceUnavailableException", 0: "ModelErrorException"} {
+		doc := New().Refusal(&fault.Error{Code: fault.UpstreamError, Message: "Busy.", Status: status}, "req-1")
+		if got := doc.Header.Get("X-Amzn-Errortype"); got != want {
+			t.Errorf("%d: got %s, want %s", status, got, want)
 		}
 	}
 }

@@ -10,9 +10,14 @@ import (
 // Refusal implements dialect.Dialect. The kind of an error stands in a header,
 // and decides whether an AWS client tries again.
 func (Dialect) Refusal(e *fault.Error, requestID string) dialect.Document {
+	status := 0
+	if e.Code == fault.InsufficientQuota {
+		status = 402 // AWS clients try a 429 again, whatever its kind
+	}
 	return dialect.Document{
+		Status:      status,
 		ContentType: "application/json",
-		Header:      dialect.Header{"X-Amzn-Errortype": {exception(e.Code)}, "X-Amzn-Requestid": {requestID}},
+		Header:      dialect.Header{"X-Amzn-Errortype": {exception(e)}, "X-Amzn-Requestid": {requestID}},
 		Body:        append(appendError(nil, e), '\n'),
 	}
 }
@@ -42,9 +47,18 @@ func appendError(b []byte, e *fault.Error) []byte {
 	return append(b, '}')
 }
 
+// passedOn are AWS's names for the statuses that a failed provider gave.
+var passedOn = map[int]string{
+	400: "ValidationException", 403: "AccessDeniedException", 404: "ResourceNotFoundException", 408: "ModelTimeoutException",
+	429: "ThrottlingException", 500: "InternalServerException", 503: "ServiceUnavailableException",
+}
+
 // exception is AWS's name for the kind of a failure.
-func exception(code fault.Code) string {
-	switch code {
+func exception(e *fault.Error) string {
+	if name, ok := passedOn[e.Status]; ok && e.Code == fault.UpstreamError {
+		return name
+	}
+	switch e.Code {
 	case fault.InvalidAPIKey:
 		return "UnrecognizedClientException"
 	case fault.Blocked, fault.ModelNotAllowed:
@@ -56,7 +70,7 @@ func exception(code fault.Code) string {
 	case fault.RateLimitExceeded, fault.ConcurrencyExceeded, fault.Held:
 		return "ThrottlingException"
 	case fault.InsufficientQuota:
-		return "ServiceQuotaExceededException" // no client tries that again
+		return "ServiceQuotaExceededException"
 	case fault.UpstreamCapacity, fault.LimiterUnavailable:
 		return "ServiceUnavailableException"
 	case fault.UpstreamTimeout:

@@ -54,6 +54,12 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%03ds", ms/1000, ms%1000)
 }
 
+// passedOn are Google's names for the statuses that a failed provider gave.
+var passedOn = map[int]string{
+	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
+	500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+}
+
 // statusOf is Google's pair of a number and a name for a fault.
 func statusOf(e *fault.Error) (code int, name string) {
 	switch e.Code {
@@ -82,6 +88,9 @@ func statusOf(e *fault.Error) (code int, name string) {
 	}
 	if e.Status != 0 {
 		code = e.Status
+		if passed, ok := passedOn[code]; ok {
+			name = passed
+		}
 	}
 	return code, name
 }

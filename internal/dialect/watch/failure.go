@@ -18,6 +18,33 @@ func (r *reading) fail(f dialect.Failure) {
 	if r.failure.Status == 0 {
 		r.failure.Status = f.Status
 	}
+	for _, name := range [...]string{r.failure.Code, r.failure.Type} { // the code says more
+		if r.failure.Status == 0 {
+			r.failure.Status = statuses[name]
+		}
+	}
+}
+
+// statuses are what the kinds of errors answer with where they come as a
+// document, for events that name a kind and no status. No two APIs mean
+// different things by one name.
+var statuses = map[string]int{
+	// OpenAI and those that follow it
+	"invalid_request_error": 400, "context_length_exceeded": 400, "string_above_max_length": 400, "content_filter": 400, "BadRequestError": 400,
+	"invalid_api_key": 401, "unsupported_country_region_territory": 403, "model_not_found": 404, "DeploymentNotFound": 404,
+	"tokens": 429, "requests": 429, "rate_limit_exceeded": 429, "insufficient_quota": 429,
+	"server_error": 500, "internal_server_error": 500, "internal_error": 500, "InternalServerError": 500,
+	"unavailable_error": 503, "service_unavailable": 503, "overloaded": 503, "engine_overloaded": 503,
+	// Anthropic
+	"authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404, "request_too_large": 413,
+	"rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "overloaded_error": 529,
+	// Gemini
+	"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
+	"RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
+	// Bedrock's exceptions in a stream
+	"validationException": 400, "accessDeniedException": 403, "resourceNotFoundException": 404, "modelTimeoutException": 408,
+	"modelErrorException": 424, "modelStreamErrorException": 424, "throttlingException": 429, "modelNotReadyException": 429,
+	"internalServerException": 500, "serviceUnavailableException": 503,
 }
 
 func either(a, b string) string {
