@@ -124,18 +124,15 @@ func TestALongErrorIsPassedWhole(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreNotFollowed(t *testing.T) {
+func TestRedirectsAreNotFollowedNorPassedOn(t *testing.T) {
 	var calls atomic.Int32
 	p, c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	}, nil)
-	r, err := c.Do(t.Context(), job("r", Target{Provider: p}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if whole(t, r); r.Status != http.StatusTemporaryRedirect || calls.Load() != 1 {
-		t.Errorf("status %d after %d calls", r.Status, calls.Load())
+	}, func(p *Provider) { p.Retries = 0 })
+	_, err := c.Do(t.Context(), job("r", Target{Provider: p}))
+	if f := fault.From(err); err == nil || f.Code != fault.UpstreamError || calls.Load() != 1 {
+		t.Errorf("got %v after %d calls, want an error of the provider after one", err, calls.Load())
 	}
 }
 

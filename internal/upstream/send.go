@@ -59,6 +59,10 @@ func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Ou
 		_ = resp.Body.Close() // its connection is ended already
 		err = errFirstByte
 	}
+	if err == nil && !isAnswer(resp.StatusCode) {
+		_ = resp.Body.Close() // what follows is no answer
+		err = fmt.Errorf("status %d is no answer", resp.StatusCode)
+	}
 	if err == nil {
 		payload.release()
 		resp.Body = newBody(ctx, inner, cancel, p, resp.Body, payload)
@@ -71,6 +75,13 @@ func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Ou
 		return nil, nil, ctx.Err()
 	}
 	return nil, explain(p, err, cause), nil
+}
+
+// isAnswer tells whether a status answers a call. A switch of protocols, which
+// nobody asked for, does not, nor what is below all statuses. A redirect is not
+// followed, nor shown: the client would take the gateway's key there.
+func isAnswer(status int) bool {
+	return status >= 200 && (status < 300 || status >= 400 || status == http.StatusNotModified)
 }
 
 // header is what is sent: out's, and no user agent where it names none.
