@@ -13,11 +13,17 @@ import (
 	"llmgw/internal/config"
 )
 
-// headerTimeout bounds how long a client may take to send its header, and
-// idleTimeout how long a connection may lie idle.
+// headerTimeout bounds how long a client may take to send its header,
+// idleTimeout how long a connection may lie idle, restTimeout how long the rest
+// of a body is awaited that nobody reads, and takeTimeout how long a client may
+// take for the last bytes of an answer. adminTimeout bounds each direction of a
+// whole exchange on the admin plane.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
+	restTimeout   = 2 * time.Second
+	takeTimeout   = 2 * time.Minute
+	adminTimeout  = time.Minute
 	maxHeader     = 64 << 10
 )
 
@@ -48,6 +54,7 @@ func (a *App) listen(ctx context.Context, c *config.Config) error {
 	if a.servers.admin, err = a.open(ctx, admin, a.adminHandler(c)); err != nil {
 		return err
 	}
+	a.servers.admin.http.ReadTimeout, a.servers.admin.http.WriteTimeout = adminTimeout, adminTimeout
 	if c.Server.TLS.CertFile == "" {
 		return nil
 	}
@@ -74,9 +81,24 @@ func (a *App) open(ctx context.Context, addr string, h http.Handler) (server, er
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return server{listener: l, http: &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, Protocols: &protocols,
+		Handler: parting(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, Protocols: &protocols,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}}, nil
+}
+
+// parting serves h and bounds what the server does after it: taking in what is
+// left of a body that was refused unread, without which it does not answer, and
+// writing the end of the answer. Nobody could hold a connection, or a shutdown,
+// by sending half a request.
+func parting(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			conn, now := http.NewResponseController(w), time.Now()
+			_ = conn.SetReadDeadline(now.Add(restTimeout)) // not every writer has one
+			_ = conn.SetWriteDeadline(now.Add(takeTimeout))
+		}()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // serve runs both planes until ctx ends or one fails, then stops the data plane
