@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 
 // bodyIdle is how long a client may send nothing in the middle of its body.
 const bodyIdle = 30 * time.Second
+
+// maxUnseen is the most memory that a body gets by its announced length alone.
+const maxUnseen = 1 << 20
 
 // readBody reads a request's body to its end, decoded from its
 // Content-Encoding. It returns RequestTooLarge without reading a body that says
@@ -55,10 +59,10 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if size <= 0 {
 		size = 4 << 10
 	}
-	body := make([]byte, 0, size)
+	body := make([]byte, 0, min(size, maxUnseen))
 	for {
 		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
+			body = slices.Grow(body, int(max(1, min(size-int64(len(body)), int64(len(body))))))
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has one
 		n, err := r.Body.Read(body[len(body):cap(body)])

@@ -162,13 +162,14 @@ func window(l *budget.Limit, at time.Time) time.Duration {
 func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }
 
 // copyAnswerHeader copies the provider's headers that concern the client: all
-// but hop-by-hop ones, cookies of the shared account, and the account's limits,
-// which are shown under another name if expose is set.
+// but hop-by-hop ones, those that only the gateway may set, cookies of the
+// shared account, and the account's limits, which are shown under another name
+// if expose is set.
 func copyAnswerHeader(to, from http.Header, expose Exposure) {
 	drop := connectionTokens(from)
 	for name, values := range from {
 		switch {
-		case hopByHop[name] || drop[name] || name == "Set-Cookie":
+		case hopByHop[name] || drop[name] || name == "Set-Cookie" || strings.HasPrefix(name, ownPrefix):
 		case accountLimit(name):
 			if expose == ExposeLimits {
 				to["X-Upstream-"+name] = values
@@ -178,6 +179,9 @@ func copyAnswerHeader(to, from http.Header, expose Exposure) {
 		}
 	}
 }
+
+// ownPrefix begins the headers that say something about the gateway.
+const ownPrefix = "X-Llmgw-"
 
 // Exposure says whether the provider's limits are shown to clients.
 type Exposure int

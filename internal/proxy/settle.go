@@ -58,7 +58,7 @@ func wholeReserve(p *plan) ending {
 // provider reported, and where it did not, by what we counted. An error
 // document, or an error event before any output, is charged nothing.
 func metered(p *plan, o outcome, status int, r dialect.Report) ending {
-	if status >= 400 || (r.Failure != nil && !r.Content && !r.OutputKnown) {
+	if status >= 300 || (r.Failure != nil && !r.Content && !r.OutputKnown) {
 		if o == completed {
 			o = upstreamError
 		}

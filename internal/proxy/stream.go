@@ -268,7 +268,9 @@ func (a *relayed) finish(err error) {
 		panic(http.ErrAbortHandler)
 	}
 	a.write(rest)
-	for name, values := range a.resp.Trailer() {
+	trailer := http.Header{}
+	copyAnswerHeader(trailer, a.resp.Trailer(), a.rules.Exposure)
+	for name, values := range trailer {
 		a.w.Header()[http.TrailerPrefix+name] = values
 	}
 }
