@@ -292,7 +292,7 @@ func TestSettlementsOfACallThatFailedTellTheirCallers(t *testing.T) {
 	}
 }
 
-func TestALostStoreBeginsAnewWithFullCounters(t *testing.T) {
+func TestT7_ALostStoreBeginsAnewWithFullCounters(t *testing.T) {
 	r := redistest.Start(t)
 	s := openOn(t, r, time.Second)
 	l := tpm(100)
