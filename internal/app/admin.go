@@ -16,9 +16,16 @@ import (
 	"llmgw/internal/tenant"
 )
 
-// adminHandler is the admin plane over the parts of a.
+// adminHandler is the admin plane over the parts of a. A reload may replace what
+// is behind it.
 func (a *App) adminHandler(c *config.Config) http.Handler {
-	return admin.New(admin.Config{
+	a.guardAdmin(c)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*a.operators.Load()).ServeHTTP(w, r) })
+}
+
+// guardAdmin lets in who has c's admin token, from now on.
+func (a *App) guardAdmin(c *config.Config) {
+	h := admin.New(admin.Config{
 		Token:       c.Server.AdminToken,
 		Teams:       a.teams,
 		Common:      a.commonLimits,
@@ -33,6 +40,7 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 		Metrics:     a.metrics.Handler(),
 		Live:        a.live,
 	})
+	a.operators.Store(&h)
 }
 
 // ready tells whether calls should come here: once the store has answered and

@@ -74,6 +74,7 @@ type App struct {
 	servers   servers
 
 	config    atomic.Pointer[config.Config]
+	operators atomic.Pointer[http.Handler] // the admin plane's
 	reloading sync.Mutex
 	demo      *demo
 	storeSeen atomic.Bool // the store has answered once

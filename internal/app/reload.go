@@ -93,6 +93,12 @@ func (a *App) apply(old, c *config.Config) error {
 	if !sameStore(old.Store, c.Store) {
 		a.log.Warn("the store changes with a restart only")
 	}
+	if old.Telemetry != c.Telemetry {
+		a.log.Warn("telemetry changes with a restart only")
+	}
+	if old.Server.AdminToken != c.Server.AdminToken {
+		a.guardAdmin(c)
+	}
 	a.client.Reload(compiled.providers)
 	a.gateway.Replace(compiled.rules)
 	if old.Enforcement != c.Enforcement {

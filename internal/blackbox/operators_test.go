@@ -134,6 +134,24 @@ func TestTheAdminPlaneWantsItsToken(t *testing.T) {
 	}
 }
 
+func TestAReloadReplacesTheAdminToken(t *testing.T) {
+	s := setup{server: "admin_token: hush"}
+	w := start(t, s)
+	teams := func(token string) int {
+		return w.Admin("GET", "/admin/v1/teams", "", "Authorization", "Bearer "+token).Status
+	}
+	if got := teams("hush"); got != 200 {
+		t.Fatalf("got %d, want 200", got)
+	}
+	s.server = "admin_token: leaked-no-more"
+	w.WriteConfig(s.config(w))
+	w.Signal(syscall.SIGHUP)
+	w.Eventually("guarded by the new token", eventually, func() bool { return teams("leaked-no-more") == 200 })
+	if got := teams("hush"); got != 401 {
+		t.Errorf("the old token: got %d, want 401", got)
+	}
+}
+
 func TestExplainTellsWhatWouldHappenAndChargesNothing(t *testing.T) {
 	w := start(t, setup{limits: tokensLimit() + "\n" + monthly("one", "requests", 1) + "\n{name: slots, unit: concurrency, amount: 3}"})
 	type explanation struct {
