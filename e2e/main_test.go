@@ -1,9 +1,9 @@
-// Package e2e runs the official clients of OpenAI and Anthropic against the
-// built gateway, with the simulated provider behind it. Nothing here imports
+// Package e2e runs the official clients of every API against the built gateway,
+// with the simulated provider behind it. Nothing here imports
 // the gateway: it is seen as users see it.
 //
 // main_test.go starts and stops the programs, config_test.go configures them,
-// node_test.go runs the suites of node/, and the other files are the suites of
+// signed_test.go checks what it signs for AWS, node_test.go runs the suites of node/, and the other files are the suites of
 // the Go clients.
 package e2e
 
@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +62,9 @@ func run(m *testing.M) (code int) {
 		here.url = here.provider
 		return m.Run()
 	}
-	gateway, err := startGateway(dir)
+	aws := httptest.NewServer(signedOnly(here.provider))
+	defer aws.Close()
+	gateway, err := startGateway(dir, aws.URL)
 	if err != nil {
 		return complain(err)
 	}
@@ -97,7 +100,7 @@ func startProvider(dir string) (*program, error) {
 }
 
 // startGateway starts the gateway on free ports, and waits until it is ready.
-func startGateway(dir string) (*program, error) {
+func startGateway(dir, signed string) (*program, error) {
 	binary := os.Getenv("LLMGW_BINARY")
 	if binary == "" {
 		var err error
@@ -114,7 +117,7 @@ func startGateway(dir string) (*program, error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, "llmgw.yaml")
-	if err := os.WriteFile(file, []byte(configuration(listen, admin, here.provider)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(configuration(listen, admin, here.provider, signed)), 0o600); err != nil {
 		return nil, err
 	}
 	p := &program{name: "gateway", cmd: exec.Command(binary, "serve", "--config", file)}

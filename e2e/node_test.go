@@ -10,6 +10,13 @@ func TestTheNodeClients(t *testing.T) {
 	for _, s := range []struct{ suite, file string }{
 		{"openai-node", "node/openai.test.js"},
 		{"anthropic-node", "node/anthropic.test.js"},
+		{"google-node", "node/google.test.js"},
+		{"aisdk-node", "node/aisdk.test.js"},
+		{"langchain-node", "node/langchain.test.js"},
+		{"cohere-node", "node/cohere.test.js"},
+		{"ollama-node", "node/ollama.test.js"},
+		{"bedrock-node", "node/bedrock.test.js"},
+		{"azure-node", "node/azure.test.js"},
 	} {
 		t.Run(s.suite, func(t *testing.T) {
 			cmd := exec.Command("node", "--test", s.file)

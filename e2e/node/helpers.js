@@ -1,4 +1,6 @@
-// What both suites need: where to go, and what the simulated provider saw.
+// What the suites need: where to go, and what the simulated provider saw.
+import assert from 'node:assert/strict';
+
 export const url = process.env.E2E_URL;
 export const key = process.env.E2E_KEY;
 export const slowKey = process.env.E2E_SLOW_KEY;
@@ -16,10 +18,21 @@ export function counting() {
     const response = await fetch(input, init);
     one.status = response.status;
     one.wait = response.headers.get('retry-after-ms');
+    one.seconds = response.headers.get('retry-after');
     one.limit = response.headers.get('x-llmgw-limited-by');
     return response;
   };
   return { tries, fetch: watched };
+}
+
+// checkOneRetry checks that a call was refused once, and that its second try, at
+// the time it was told or in the whole second after, went through.
+export function checkOneRetry(tries) {
+  assert.equal(tries.length, 2, JSON.stringify(tries));
+  const told = Number(tries[0].wait);
+  const waited = tries[1].at - tries[0].at;
+  const latest = Math.max(told, 1000 * Number(tries[0].seconds)) * 1.2 + 1000; // some add a jitter
+  assert.ok(told > 0 && waited >= told - 1 && waited < latest, `told ${told} ms, came back after ${waited} ms`);
 }
 
 // ended waits, at most a second, until the provider has seen the end of the
