@@ -37,6 +37,25 @@ func parse(t *testing.T, target, body string) (*dialect.Call, error) {
 	return New().Parse(r)
 }
 
+func TestAnActionIsKnownByItsPath(t *testing.T) {
+	for _, s := range []struct {
+		path, pattern string
+		operation     dialect.Operation
+		ok            bool
+	}{
+		{"/v1beta/models/gemini-2.5-pro:generateContent", "/v1beta/models/:model:generateContent", dialect.Chat, true},
+		{"/v1beta/models/tuned%2Fmine%3AcountTokens", "/v1beta/models/:model:countTokens", dialect.CountTokens, true},
+		{"/v1beta/models/gemini-2.5-pro:tuneModel", "", "", false},
+		{"/v1beta/models/gemini-2.5-pro", "", "", false},
+		{"/v1beta/models/%zz:generateContent", "", "", false},
+	} {
+		e, ok := Dialect{}.Narrow(s.path)
+		if ok != s.ok || ok && (e.Pattern != s.pattern || e.Operation != s.operation || e.Method != "POST") {
+			t.Errorf("%s: got %+v, %v", s.path, e, ok)
+		}
+	}
+}
+
 func TestBoundsCountUnderBothTheirNames(t *testing.T) {
 	for _, s := range []struct {
 		body    string
