@@ -25,7 +25,7 @@ const longestClaim = 3600 * 1000
 // Claim notes that cost was refused as Exceeded and told to wait that long. It
 // tells whether the counter changed.
 func (c *Counter) Claim(cost, wait, now int64) bool {
-	if c.kind != kindBucket || 4*cost <= c.Capacity || cost < c.Claimed {
+	if c.kind != kindBucket || !claims(cost, c.Capacity) || cost < c.Claimed {
 		return false
 	}
 	if c.Claimed == 0 {
@@ -34,6 +34,9 @@ func (c *Counter) Claim(cost, wait, now int64) bool {
 	c.Claimed, c.ClaimEnds = cost, now+min(wait, longestClaim)+claimGrace
 	return true
 }
+
+// claims tells whether cost is large for a bucket of that capacity.
+func claims(cost, capacity int64) bool { return 4*cost > capacity }
 
 // unclaim ends the claim.
 func (c *Counter) unclaim() { c.Claimed, c.ClaimedAt, c.ClaimEnds = 0, 0, 0 }

@@ -157,6 +157,12 @@ func (l *Limit) By() string {
 	}
 }
 
+// Claims tells whether a request for amount that l refuses claims a part of the
+// refill: more than a quarter of a token bucket (see claim.go).
+func (l *Limit) Claims(amount int64) bool {
+	return l.Algorithm == TokenBucket && claims(amount, l.Burst)
+}
+
 // Capacity is what a counter of l can rise to: the most that one request can
 // ever take, but for Pacing, which also grants more.
 func (l *Limit) Capacity() int64 {

@@ -38,7 +38,7 @@ func (h *herd) spread(l *budget.Limit, line budget.Line, wait time.Duration) tim
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &h.until[maphash.String(h.seed, l.Place+"\x00"+l.Name+"\x00"+line.Value)%uint64(len(h.until))]
+	p := &h.until[maphash.String(h.seed, queueOf(l, line))%uint64(len(h.until))]
 	if now.After(p.ends) {
 		*p = promises{}
 	}
@@ -57,6 +57,17 @@ func (h *herd) spread(l *budget.Limit, line budget.Line, wait time.Duration) tim
 		p.ends = comes
 	}
 	return comes.Sub(now)
+}
+
+// queueOf names those who wait for the same. Large requests have a claim that
+// keeps the small ones from their part, for a time that is soon over: they come
+// back one after the other, but not behind all the small ones.
+func queueOf(l *budget.Limit, line budget.Line) string {
+	q := l.Place + "\x00" + l.Name + "\x00" + line.Value
+	if l.Claims(line.Amount) {
+		q += "\x00large"
+	}
+	return q
 }
 
 // gain is how long a limit takes to gain n.

@@ -94,3 +94,13 @@ func TestS34AHerdIsSpreadSoThatItsCallsStayFew(t *testing.T) {
 		})
 	}
 }
+
+func TestALargeRequestDoesNotComeBackBehindAHerdOfSmallOnes(t *testing.T) {
+	h, l, exact := newHerd(), teamTPM(), 1500*time.Millisecond
+	for range 1000 {
+		h.spread(l, budget.Line{Limit: l, Amount: l.Burst / 4}, exact)
+	}
+	if got := h.spread(l, budget.Line{Limit: l, Amount: l.Burst/4 + 1}, exact); got != exact {
+		t.Errorf("got a wait of %v, want the exact %v: its claim would be over", got, exact)
+	}
+}

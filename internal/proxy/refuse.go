@@ -79,6 +79,12 @@ func explain(l *budget.Limit, e *fault.Error, o budget.Outcome) string {
 			capital(who), limit, number(l.Unit, e.Limit.Requested))
 	case budget.Unavailable:
 		return fmt.Sprintf("The limit of %s cannot be checked at the moment. Try again shortly.", who)
+	case budget.Exceeded:
+		if e.Limit.Remaining >= e.Limit.Requested { // a claim is in the way (S33)
+			return fmt.Sprintf("%s is at its limit of %s, and half of what comes back is kept for a larger request that waits: this one needs %s. Try again in %s.",
+				capital(who), limit, number(l.Unit, e.Limit.Requested), readable(e.Wait))
+		}
+		fallthrough
 	default:
 		return fmt.Sprintf("%s is at its limit of %s: this request needs %s, %s are left. Try again in %s.",
 			capital(who), limit, number(l.Unit, e.Limit.Requested), number(l.Unit, e.Limit.Remaining), readable(e.Wait))

@@ -43,6 +43,10 @@ func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 			`Team "search" is at its limit of 100,000 tokens per minute: this request needs 3,120, 0 are left. Try again in 2m0s.`, false,
 		},
 		{
+			"while a larger one waits", refusalOf(teamTPM(), 300, budget.Exceeded, 512, 1200*time.Millisecond), fault.RateLimitExceeded,
+			`Team "search" is at its limit of 100,000 tokens per minute, and half of what comes back is kept for a larger request that waits: this one needs 300. Try again in 1.2 s.`, true,
+		},
+		{
 			"a spent month", refusalOf(monthly, 12_345, budget.Spent, 340_000, 48*time.Hour), fault.InsufficientQuota,
 			`Team "search" is at its limit of $500.00 per month: this request needs $0.012345, $0.34 are left. Try again in 48h0m0s.`, false,
 		},
