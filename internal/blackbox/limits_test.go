@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,6 +86,72 @@ func TestE7ALargerLimitOfTheSameNameKeepsWhatWasUsed(t *testing.T) {
 			w.settled()
 		})
 	}
+}
+
+// A target is used to the last of its limit before another takes its place.
+func TestJ4NoCallIsSentElsewhereBeforeTheLimitIsReached(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t, provider: gatewaytest.StartProvider(t, setup{}.fake)}
+	s := setup{
+		provider:  "limits: {concurrency: 3}\nmax_wait: 100ms",
+		providers: fmt.Sprintf("{name: spare, dialect: openai, base_url: %s/v1, api_keys: [sk-spare]}", w.provider.URL),
+		models:    "{name: routed, prices: {input: 1, output: 1}, targets: [{provider: sim, model: sim-out1-wait700ms}, {provider: spare, model: sim-out1, weight: 0}]}",
+	}
+	w.all = []*gatewaytest.Gateway{gatewaytest.Start(t, s.config(w))}
+	w.Gateway = w.all[0]
+	for range 3 {
+		if got := count(w.together(3, ask("routed")), 200); got != 3 {
+			t.Errorf("got %d of 3 answered", got)
+		}
+	}
+	if first, spare := len(w.provider.Saw("sim-out1-wait700ms")), len(w.provider.Saw("sim-out1")); first != 9 || spare != 0 {
+		t.Errorf("the first target had %d calls and the spare %d, want 9 and none: its limit was never exceeded", first, spare)
+	}
+	w.settled()
+}
+
+// Two gateways, small requests that try again at once, and a large one that comes back when it is told to.
+func TestS33ALargeRequestIsNotStarvedByWhoeverPolls(t *testing.T) {
+	w := start(t, setup{gateways: 2, redis: true, limits: "{name: tpm, unit: tokens, amount: 12000, per: minute, burst: 600}"})
+	small, large := ask("sim-in8-out12", bound(20)), ask("sim-in8-out492", bound(500))
+	stop := make(chan struct{})
+	var pollers sync.WaitGroup
+	defer pollers.Wait()
+	defer close(stop)
+	for i := range 12 { // of 20 tokens each, many more than the 10 a second that fit
+		pollers.Go(func() {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+					if _, err := w.all[i%2].Try(secret, chat, small); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	w.Eventually("the limit is reached", eventually, func() bool { return w.Limit("search", "tpm").Remaining < 100 })
+	began := time.Now()
+	for try := 0; ; try++ {
+		a := w.all[try%2].Post(secret, chat, large)
+		if a.Status == 200 {
+			break
+		}
+		ms, err := strconv.Atoi(a.Header.Get("Retry-After-Ms"))
+		if a.Status != 429 || err != nil {
+			t.Fatalf("got %d, retry-after-ms %q\n%s", a.Status, a.Header.Get("Retry-After-Ms"), a.Body)
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("not granted in %v, want about the 5 s that 500 tokens take at half of 200 a second", time.Since(began))
+		}
+		<-time.After(time.Duration(ms) * time.Millisecond) // what the client was told
+	}
+	t.Logf("granted after %v", time.Since(began))
 }
 
 // Ten thousand calls that end in every way leave nothing behind.
