@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func BenchmarkReserveAndSettle(b *testing.B) {
 				lines, used := limits(3), []int64{50, 50, 50, 1}
 				ctx := context.Background()
 				var ids atomic.Int64
-				before := cpu(b)
+				before, sent := cpu(b), traffic(b)
 				b.ResetTimer()
 				b.ReportAllocs()
 				var all sync.WaitGroup
@@ -72,6 +73,8 @@ func BenchmarkReserveAndSettle(b *testing.B) {
 				b.StopTimer()
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 				b.ReportMetric((cpu(b)-before)*1e6/float64(b.N), "redis-µs/req")
+				s.calls.Wait()
+				b.ReportMetric((traffic(b)-sent)/float64(b.N), "net-B/req")
 			})
 		}
 	}
@@ -196,11 +199,19 @@ func memoryOf(b testing.TB, key string) float64 {
 }
 
 // cpu is the server's time so far, in seconds.
-func cpu(b testing.TB) float64 {
+func cpu(b testing.TB) float64 { return sumOf(b, "cpu", "used_cpu_user", "used_cpu_sys") }
+
+// traffic is what went over the server's connections so far, in bytes.
+func traffic(b testing.TB) float64 {
+	return sumOf(b, "stats", "total_net_input_bytes", "total_net_output_bytes")
+}
+
+// sumOf adds up what the server says of itself.
+func sumOf(b testing.TB, section string, names ...string) float64 {
 	sum := 0.0
-	for _, line := range strings.Split(server.Command(b, "info", "cpu"), "\n") {
+	for _, line := range strings.Split(server.Command(b, "info", section), "\n") {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_user" || name == "used_cpu_sys" {
+		if slices.Contains(names, name) {
 			n, _ := strconv.ParseFloat(value, 64)
 			sum += n
 		}
