@@ -85,7 +85,7 @@ func (a *relayed) unbegun(err error) ending {
 	}
 	a.resp.Meter.End()
 	report := a.resp.Meter.Report()
-	return metered(a.s.plan, a.outcome(err, report.Complete), a.resp.Status, report)
+	return metered(a.s.plan, a.outcome(err, report), a.resp.Status, report)
 }
 
 // writeHead sends status and headers, once.
@@ -250,7 +250,7 @@ func (a *relayed) finish(err error) {
 	between := a.resp.Meter.Report().Between // what End returns is not sent then
 	rest := a.resp.Meter.End()
 	report := a.resp.Meter.Report()
-	o := a.outcome(err, report.Complete)
+	o := a.outcome(err, report)
 	e := metered(a.s.plan, o, a.resp.Status, report)
 	if o == clientGone && a.rules.OnClientGone == ChargeEstimate {
 		e = wholeReserve(a.s.plan)
@@ -261,8 +261,8 @@ func (a *relayed) finish(err error) {
 	if a.gone || o == clientGone {
 		panic(http.ErrAbortHandler)
 	}
-	if o == upstreamTruncated || o == timedOut {
-		if a.streams && between {
+	if err != nil && o != completed || o == upstreamTruncated {
+		if a.streams && between && report.Failure == nil { // the provider's own tells more
 			a.write(a.s.plan.dialect.ErrorEvent(brokenOff(o), a.rec.id))
 		}
 		panic(http.ErrAbortHandler)
@@ -276,14 +276,14 @@ func (a *relayed) finish(err error) {
 }
 
 // outcome names how the transfer ended.
-func (a *relayed) outcome(err error, complete bool) outcome {
+func (a *relayed) outcome(err error, report dialect.Report) outcome {
 	switch {
-	case complete:
+	case report.Complete:
 		return completed
 	case a.client.Err() != nil || a.gone:
 		return clientGone
-	case err == nil && !a.streams && a.resp.Status >= 400:
-		return upstreamError
+	case err == nil && !a.streams && a.resp.Status >= 400, a.streams && report.Failure != nil:
+		return upstreamError // the provider says itself that it failed
 	case err != nil && fault.From(err).Code == fault.UpstreamTimeout:
 		return timedOut
 	case err == nil && !a.streams:

@@ -18,7 +18,7 @@ func Bytes(text []byte) tokens.Count { return tokens.Count(len(text)) }
 
 func testAnswers(t *testing.T, s Suite) {
 	seen := map[string]bool{}
-	for _, a := range answers(t) {
+	for _, a := range Answers(t, Root) {
 		source, ok := s.Answers[a.Dialect]
 		if !ok {
 			continue
@@ -33,18 +33,18 @@ func testAnswers(t *testing.T, s Suite) {
 	}
 }
 
-func testAnswer(t *testing.T, s Suite, a answer, source Source) {
+func testAnswer(t *testing.T, s Suite, a Answer, source Source) {
 	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: source.Operation, Pattern: source.Pattern}}, Dialect: s.Dialect.Name(), Stream: a.Stream, Choices: 1}
 	c.NoOutput = source.Operation == dialect.Embeddings || source.Operation == dialect.CountTokens
 	options := dialect.MeterOptions{Count: Bytes, Flavor: source.Flavor}
 	meter := func() dialect.Meter { return s.Dialect.Meter(c, a.head(), options) }
 
 	var hidden []byte
-	for i, pieces := range cuts(a.body) {
+	for i, pieces := range cuts(a.Body) {
 		options.HideUsage = false
 		out, report := feed(meter(), pieces)
-		if !bytes.Equal(out, a.body) {
-			t.Errorf("cut %d: the answer was changed: %s", i, difference(out, a.body))
+		if !bytes.Equal(out, a.Body) {
+			t.Errorf("cut %d: the answer was changed: %s", i, difference(out, a.Body))
 		}
 		checkReport(t, fmt.Sprintf("cut %d", i), c, a, report)
 
@@ -109,7 +109,7 @@ func difference(got, want []byte) string {
 	return fmt.Sprintf("at %d of %d: got %.60q, want %.60q", i, len(want), got[i:], want[i:])
 }
 
-func checkReport(t *testing.T, what string, c *dialect.Call, a answer, r dialect.Report) {
+func checkReport(t *testing.T, what string, c *dialect.Call, a Answer, r dialect.Report) {
 	t.Helper()
 	known := func(side string, is bool, got tokens.Count, want *int64) {
 		t.Helper()
@@ -155,7 +155,7 @@ func deref(s *string) string {
 	return *s
 }
 
-func checkFailure(t *testing.T, what string, a answer, got *dialect.Failure) {
+func checkFailure(t *testing.T, what string, a Answer, got *dialect.Failure) {
 	t.Helper()
 	if (got != nil) != (a.Error != nil) {
 		t.Errorf("%s: failure is %+v, want %+v", what, got, a.Error)
@@ -177,18 +177,26 @@ func checkFailure(t *testing.T, what string, a answer, got *dialect.Failure) {
 
 // checkHidden tests an answer whose usage was hidden against a plain way of
 // hiding it: by decoding each event.
-func checkHidden(t *testing.T, a answer, got []byte, source Source) {
+func checkHidden(t *testing.T, a Answer, got []byte, source Source) {
 	t.Helper()
 	hides := (source.Operation == dialect.Chat || source.Operation == dialect.Completion) && a.HTTP.Status < 400 && source.Flavor != "none" &&
-		strings.HasPrefix(a.HTTP.ContentType, "text/event-stream") && a.HTTP.Headers["content-encoding"] == "" && hasChoices(a.body)
+		strings.HasPrefix(a.HTTP.ContentType, "text/event-stream") && a.HTTP.Headers["content-encoding"] == "" && hasChoices(a.Body)
 	if !hides {
-		if !bytes.Equal(got, a.body) {
-			t.Errorf("usage was hidden where it cannot be: %s", difference(got, a.body))
+		if !bytes.Equal(got, a.Body) {
+			t.Errorf("usage was hidden where it cannot be: %s", difference(got, a.Body))
 		}
 		return
 	}
+	want := Visible(a.Body)
+	if got := Events(got); !reflect.DeepEqual(got, want) {
+		t.Errorf("hidden:\ngot  %v\nwant %v", got, want)
+	}
+}
+
+// Visible decodes the events that are left of a stream whose usage is hidden.
+func Visible(body []byte) []any {
 	var want []any
-	for _, e := range events(a.body) {
+	for _, e := range Events(body) {
 		chunk, ok := e.(map[string]any)
 		if !ok {
 			want = append(want, e)
@@ -204,15 +212,13 @@ func checkHidden(t *testing.T, a answer, got []byte, source Source) {
 		}
 		want = append(want, chunk)
 	}
-	if got := events(got); !reflect.DeepEqual(got, want) {
-		t.Errorf("hidden:\ngot  %v\nwant %v", got, want)
-	}
+	return want
 }
 
 func hasChoices(body []byte) bool { return bytes.Contains(body, []byte(`"choices"`)) }
 
-// events decodes the events of a text/event-stream; what is no JSON is a string.
-func events(body []byte) []any {
+// Events decodes the events of a text/event-stream; what is no JSON is a string.
+func Events(body []byte) []any {
 	text := strings.TrimPrefix(string(body), "\ufeff")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	var all []any

@@ -13,8 +13,8 @@ import (
 // Root is where the fixtures are, seen from a dialect's package.
 const Root = "../testdata"
 
-// answer is a recorded answer with what must be read from it.
-type answer struct {
+// Answer is a recorded answer with what must be read from it.
+type Answer struct {
 	File    string
 	Dialect string
 	Stream  bool
@@ -39,10 +39,10 @@ type answer struct {
 	Extra struct {
 		ContentText *string `json:"content_text"`
 	}
-	body []byte
+	Body []byte `json:"-"`
 }
 
-func (a *answer) head() dialect.Answer {
+func (a *Answer) head() dialect.Answer {
 	h := dialect.Header{}
 	for name, value := range a.HTTP.Headers {
 		h.Set(name, value)
@@ -51,8 +51,8 @@ func (a *answer) head() dialect.Answer {
 	return dialect.Answer{Status: a.HTTP.Status, Header: h}
 }
 
-// recorded is a recorded request with what must be read from it.
-type recorded struct {
+// Recorded is a recorded request with what must be read from it.
+type Recorded struct {
 	File    string
 	Dialect string
 	Method  string
@@ -65,15 +65,16 @@ type recorded struct {
 	Prompts int64
 	Usage   bool `json:"include_usage"`
 	Invalid bool
-	body    []byte
+	Exact   *int64 `json:"input_tokens_exact"`
+	Body    []byte `json:"-"`
 }
 
-// load reads all the fixtures whose expectations end so.
-func load[T any](t testing.TB, suffix string, keep func(T, []byte) T) []T {
+// load reads all the fixtures in dir whose expectations end so.
+func load[T any](t testing.TB, dir, suffix string, keep func(T, []byte) T) []T {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(Root, "*"+suffix))
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no fixtures in %s: %v", Root, err)
+		t.Fatalf("no fixtures in %s: %v", dir, err)
 	}
 	var all []T
 	for _, file := range files {
@@ -92,7 +93,7 @@ func load[T any](t testing.TB, suffix string, keep func(T, []byte) T) []T {
 		if err := json.Unmarshal(text, &named); err != nil {
 			t.Fatal(err)
 		}
-		body, err := os.ReadFile(filepath.Join(Root, named.File))
+		body, err := os.ReadFile(filepath.Join(dir, named.File))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,10 +102,14 @@ func load[T any](t testing.TB, suffix string, keep func(T, []byte) T) []T {
 	return all
 }
 
-func answers(t testing.TB) []answer {
-	return load(t, ".expect.json", func(a answer, body []byte) answer { a.body = body; return a })
+// Answers reads the recorded answers in dir.
+func Answers(t testing.TB, dir string) []Answer {
+	t.Helper()
+	return load(t, dir, ".expect.json", func(a Answer, body []byte) Answer { a.Body = body; return a })
 }
 
-func requests(t testing.TB) []recorded {
-	return load(t, ".req.expect.json", func(r recorded, body []byte) recorded { r.body = body; return r })
+// Requests reads the recorded requests in dir.
+func Requests(t testing.TB, dir string) []Recorded {
+	t.Helper()
+	return load(t, dir, ".req.expect.json", func(r Recorded, body []byte) Recorded { r.Body = body; return r })
 }

@@ -16,7 +16,7 @@ import (
 
 func testRequests(t *testing.T, s Suite) {
 	seen := map[string]bool{}
-	for _, r := range requests(t) {
+	for _, r := range Requests(t, Root) {
 		if !slices.Contains(s.Requests, r.Dialect) || slices.Contains(s.Elsewhere, r.File) {
 			continue
 		}
@@ -61,12 +61,12 @@ func match(pattern, path string) (map[string]string, bool) {
 	return params, true
 }
 
-func testRequest(t *testing.T, d dialect.Dialect, r recorded) {
+func testRequest(t *testing.T, d dialect.Dialect, r Recorded) {
 	header := dialect.Header{}
 	for name, value := range r.Headers {
 		header.Set(name, value)
 	}
-	body := r.body
+	body := r.Body
 	if strings.HasSuffix(r.File, ".gz") {
 		z, err := gzip.NewReader(bytes.NewReader(body))
 		if err != nil {
@@ -119,7 +119,7 @@ func checkBroken(t *testing.T, d dialect.Dialect, r dialect.Request) {
 	}
 }
 
-func checkCall(t *testing.T, r recorded, c *dialect.Call) {
+func checkCall(t *testing.T, r Recorded, c *dialect.Call) {
 	t.Helper()
 	if c.Model != deref(r.Model) {
 		t.Errorf("model is %q, want %q", c.Model, deref(r.Model))

@@ -8,6 +8,7 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"mime"
 	"strings"
@@ -17,8 +18,14 @@ import (
 	"llmgw/internal/jsonscan"
 )
 
-// maxModel is the longest name of a model.
-const maxModel = 256
+// maxModel is the longest name of a model, and maxMembers the most members of
+// an object that is read: no API has a hundred, and each costs memory.
+const (
+	maxModel   = 256
+	maxMembers = 1000
+)
+
+var errMembers = fmt.Errorf("it has more than %d members", maxMembers)
 
 // Body is a JSON body as a client sent it, validated to its end.
 type Body struct {
@@ -44,6 +51,9 @@ func Read(r dialect.Request) (Body, error) {
 	if err == nil {
 		err = jsonscan.Rest(r.Body, end)
 	}
+	if errors.Is(err, errMembers) {
+		return Body{}, fault.Invalid("", fmt.Sprintf("The request's body is not what any API takes: %v.", err))
+	}
 	if err != nil {
 		return Body{}, &fault.Error{Code: fault.InvalidRequest, NoRetry: true, Message: fmt.Sprintf("The request's body is not valid JSON: %v.", err)}
 	}
@@ -55,6 +65,9 @@ func (b *Body) read() (end int, err error) {
 	b.Members = make([]dialect.Member, 0, 8)
 	m := jsonscan.MembersAt(b.Data, b.Object)
 	for m.Next() {
+		if len(b.Members) == maxMembers {
+			return 0, errMembers
+		}
 		v := m.Value()
 		b.Members = append(b.Members, dialect.Member{Key: name(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
 	}
@@ -146,7 +159,9 @@ func (b Body) Within(key string) (inner Body, ok bool, err error) {
 		return Body{}, false, fault.Invalid(key, fmt.Sprintf("%s must be an object.", key))
 	}
 	inner = Body{Data: b.Data, Object: at.Start}
-	if _, err := inner.read(); err != nil {
+	if _, err := inner.read(); errors.Is(err, errMembers) {
+		return Body{}, false, fault.Invalid(key, fmt.Sprintf("%s is not what any API takes: %v.", key, err))
+	} else if err != nil {
 		return Body{}, false, fault.Invalid(key, fmt.Sprintf("%s must be an object.", key)) // b was read already
 	}
 	return inner, true, inner.unique()

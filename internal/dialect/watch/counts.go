@@ -48,14 +48,15 @@ func (c *counts) add(pass *counts) {
 	}
 }
 
-// read takes a count from a document. What is no count is left out; a cached
+// read takes a count from a document. What is no count is left out, and so is a
+// figure beyond all counts: charged, it would end a month's budget; a cached
 // part that is told under several names is the largest of them.
 func (c *counts) read(f Field, value []byte) {
 	n, flaw := jsonscan.Integer(value)
-	if flaw == jsonscan.NotNumber || flaw == jsonscan.Negative || flaw == jsonscan.Fractional {
+	if flaw != jsonscan.NoFlaw || n > int64(tokens.MaxCount) {
 		return
 	}
-	count := min(tokens.Count(n), tokens.MaxCount)
+	count := tokens.Count(n)
 	if f == Cached {
 		count = max(count, c.get(Cached))
 	}
