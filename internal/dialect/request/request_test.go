@@ -53,7 +53,7 @@ func TestMembersAreFoundByTheirDecodedKeys(t *testing.T) {
 }
 
 func TestDuplicateKeysAreFoundInSmallAndLargeObjects(t *testing.T) {
-	for _, n := range []int{1, fewMembers - 1, fewMembers + 5, 2000} {
+	for _, n := range []int{1, fewMembers - 1, fewMembers + 5, maxMembers - 1} {
 		var members []string
 		for i := range n {
 			members = append(members, fmt.Sprintf(`"k%d":%d`, i, i))
@@ -67,6 +67,23 @@ func TestDuplicateKeysAreFoundInSmallAndLargeObjects(t *testing.T) {
 			if f := fault.From(err); f == nil || f.Param != "k0" {
 				t.Errorf("%d keys and %s: got %v", n, again, err)
 			}
+		}
+	}
+}
+
+func TestAnObjectOfEndlessMembersIsRefused(t *testing.T) {
+	members := strings.TrimSuffix(strings.Repeat(`"k":1,`, maxMembers+1), ",")
+	for _, s := range []struct{ body, param string }{
+		{"{" + members + "}", ""},
+		{"{" + members, ""}, // nobody reads so far as to see that it is cut
+		{`{"inner":{` + members + "}}", "inner"},
+	} {
+		b, err := Read(dialect.Request{Body: []byte(s.body)})
+		if err == nil {
+			_, _, err = b.Within("inner")
+		}
+		if f := fault.From(err); f == nil || f.Code != fault.InvalidRequest || f.Param != s.param || !strings.Contains(f.Message, "more than 1000 members") {
+			t.Errorf("%.20s…: got %v", s.body, err)
 		}
 	}
 }
