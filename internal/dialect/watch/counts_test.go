@@ -71,7 +71,7 @@ func TestMergingOverwritesAndAddingAdds(t *testing.T) {
 
 func TestWhatIsNoCountIsLeftOut(t *testing.T) {
 	for text, want := range map[string]*counts{
-		"7": told(Prompt, 7), "7.0": told(Prompt, 7), "0": told(Prompt, 0), "-1": told(), "1.5": told(), "null": told(), `"7"`: told(), "": told(), "1e99": told(Prompt, int(tokens.MaxCount)),
+		"7": told(Prompt, 7), "7.0": told(Prompt, 7), "0": told(Prompt, 0), "-1": told(), "1.5": told(), "null": told(), `"7"`: told(), "": told(), "1e99": told(), "9007199254740992": told(), "9007199254740991": told(Prompt, int(tokens.MaxCount)),
 	} {
 		c := &counts{}
 		c.read(Prompt, []byte(text))
