@@ -73,11 +73,11 @@ type chaos struct {
 	seed   uint64
 	faults int
 
-	mu       sync.Mutex
-	calls    int
-	least    int64 // what must be charged: what clients saw whole
-	most     int64 // what may be charged
-	answers  map[string]int // by status, and the gateway's code
+	mu      sync.Mutex
+	calls   int
+	least   int64          // what must be charged: what clients saw whole
+	most    int64          // what may be charged
+	answers map[string]int // by status, and the gateway's code
 }
 
 func newChaos(t *testing.T) *chaos {
