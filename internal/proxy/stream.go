@@ -278,8 +278,8 @@ func (a *relayed) finish(err error) {
 // outcome names how the transfer ended.
 func (a *relayed) outcome(err error, report dialect.Report) outcome {
 	switch {
-	case report.Complete:
-		return completed
+	case report.Complete && a.after == 0:
+		return completed // also if the client left after all of it
 	case a.client.Err() != nil || a.gone:
 		return clientGone
 	case err == nil && !a.streams && a.resp.Status >= 400, a.streams && report.Failure != nil:

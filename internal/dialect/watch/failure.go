@@ -27,13 +27,13 @@ func (r *reading) fail(f dialect.Failure) {
 
 // statuses are what the kinds of errors answer with where they come as a
 // document, for events that name a kind and no status. No two APIs mean
-// different things by one name.
+// different things by one name. OpenAI's server_error is not here: it comes
+// with several.
 var statuses = map[string]int{
 	// OpenAI and those that follow it
 	"invalid_request_error": 400, "context_length_exceeded": 400, "string_above_max_length": 400, "content_filter": 400, "BadRequestError": 400,
 	"invalid_api_key": 401, "unsupported_country_region_territory": 403, "model_not_found": 404, "DeploymentNotFound": 404,
 	"tokens": 429, "requests": 429, "rate_limit_exceeded": 429, "insufficient_quota": 429,
-	"server_error": 500, "internal_server_error": 500, "internal_error": 500, "InternalServerError": 500,
 	"unavailable_error": 503, "service_unavailable": 503, "overloaded": 503, "engine_overloaded": 503,
 	// Anthropic
 	"authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404, "request_too_large": 413,
