@@ -199,8 +199,21 @@ func CheckModel(name string) error {
 		return fault.Invalid("model", fmt.Sprintf("model must have at most %d bytes.", maxModel))
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7F }):
 		return fault.Invalid("model", "model must not hold control characters.")
+	case climbs(name):
+		return fault.Invalid("model", "model must not hold a path's . or .. between slashes.")
 	}
 	return nil
+}
+
+// climbs tells whether a name, as a part of a path, would lead elsewhere: some
+// APIs have the model there, and servers resolve its dots, escaped or not.
+func climbs(name string) bool {
+	for part := range strings.FieldsFuncSeq(name, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if part == "." || part == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // User is the end user that the body names, by the first of the usual members.

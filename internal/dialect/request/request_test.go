@@ -284,7 +284,7 @@ func TestALimitIsToldInItsUnit(t *testing.T) {
 }
 
 func TestAModelsNameIsChecked(t *testing.T) {
-	for name, ok := range map[string]bool{"gpt-4o": true, "a/b:c@d é": true, "": false, "a\nb": false, "a\x7f": false, strings.Repeat("m", maxModel): true, strings.Repeat("m", maxModel+1): false} {
+	for name, ok := range map[string]bool{"gpt-4o": true, "a/b:c@d é": true, "": false, "a\nb": false, "a\x7f": false, "..": false, ".": false, "a/../b": false, `a\..`: false, "./a": false, "a..b": true, "v1.5": true, "a/...": true, strings.Repeat("m", maxModel): true, strings.Repeat("m", maxModel+1): false} {
 		if err := CheckModel(name); (err == nil) != ok {
 			t.Errorf("%.20q: got %v", name, err)
 		}
