@@ -49,7 +49,7 @@ func TestBoundsOfOutputAreReservedAndWritten(t *testing.T) {
 			t.Errorf("%s: got %d and %s estimated, want 200 and %s\n%s", s.what, a.Status, got, s.estimated, a.Body)
 		}
 		last := w.provider.Stats().Last
-		sent := string(last[len(last)-1].Body)
+		sent := last[len(last)-1].Body
 		if !strings.Contains(sent, s.sent) || s.not != "" && strings.Contains(sent, s.not) {
 			t.Errorf("%s: the provider got %s", s.what, sent)
 		}

@@ -100,7 +100,7 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 			if a.Status != s.status || a.Code() != s.code || a.LimitedBy() != s.by {
 				t.Errorf("got %d %q by %q, want %d %q by %q", a.Status, a.Code(), a.LimitedBy(), s.status, s.code, s.by)
 			}
-			if got := retryTold(a); got != s.retry && !(s.retry == anything && got == "") {
+			if got := retryTold(a); got != s.retry && (s.retry != anything || got != "") {
 				t.Errorf("told %q, want %q: %v", got, s.retry, a.Header)
 			}
 			var doc refusal

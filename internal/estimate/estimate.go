@@ -192,7 +192,7 @@ func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
 		out.Parts.Factor = math.Round(factor*1e4) / 1e4
 	}
 	out.Input = out.Parts.input()
-	out.Parts.Output = e.choiceOutput(c, rules, m)
+	out.Parts.Output = e.choiceOutput(c, rules)
 	out.Output = tokens.Mul(out.Parts.Output, max(1, c.Choices))
 	return out, nil
 }
@@ -201,7 +201,7 @@ func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
 const defaultOutput tokens.Count = 4096
 
 // choiceOutput is the reserve of output for one choice.
-func (e *Estimator) choiceOutput(c *dialect.Call, rules Rules, m model) tokens.Count {
+func (e *Estimator) choiceOutput(c *dialect.Call, rules Rules) tokens.Count {
 	if c.NoOutput || c.RequestsOnly {
 		return 0
 	}

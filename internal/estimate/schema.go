@@ -160,8 +160,8 @@ func (d *declarations) schema(raw []byte, indent, depth int) {
 		d.add("any")
 		return
 	}
-	if any := find(raw, "anyOf"); jsonscan.KindAt(any, 0) == jsonscan.Array {
-		d.union(any, func(e []byte) { d.schema(e, indent, depth+1) })
+	if options := find(raw, "anyOf"); jsonscan.KindAt(options, 0) == jsonscan.Array {
+		d.union(options, func(e []byte) { d.schema(e, indent, depth+1) })
 		return
 	}
 	kind := find(raw, "type")

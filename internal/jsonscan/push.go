@@ -158,14 +158,14 @@ func (p *Push) begin(c byte) {
 	}
 	p.first = false
 	kind := kindOf(c)
-	switch {
-	case kind == None:
+	switch kind {
+	case None:
 		if !p.mark(c) {
 			p.state = broken
 		}
-	case kind == Object || kind == Array:
+	case Object, Array:
 		p.open(kind)
-	case kind == String:
+	case String:
 		p.text = p.text[:0]
 		p.state = inString
 		if p.node == nil || p.node.ID == 0 {

@@ -79,7 +79,7 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("redistest: %w", err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // nobody listened
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 

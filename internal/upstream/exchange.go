@@ -52,8 +52,8 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		return outcome{err: fault.From(err)}
 	}
 	sent := time.Now()
-	resp, failed, err := send(ctx, a.transport, p, out)
-	if err != nil { // the caller left
+	resp, failed, err := send(ctx, a.transport, p, out) //nolint:bodyclose // its Response is closed
+	if err != nil {                                     // the caller left
 		a.turn.settle(1, atArrival(p, r.job.Input, 0))
 		return outcome{err: fault.From(err)}
 	}

@@ -18,8 +18,6 @@ type told struct {
 	// requests and tokens are what is left of the limits by the minute (or by
 	// less), -1 if the answer does not say.
 	requests, tokens int64
-	// limitRequests and limitTokens are the limits, 0 if it does not say.
-	limitRequests, limitTokens int64
 	// retryAfter is how long the provider asks to wait, 0 if it does not.
 	retryAfter time.Duration
 }

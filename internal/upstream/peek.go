@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -48,7 +49,7 @@ func peek(body io.ReadCloser, meter dialect.Meter) (prefix []byte, rest io.ReadC
 		p, err := ahead.take()
 		seen += len(p)
 		prefix = append(prefix, meter.Feed(p)...)
-		if err == io.EOF && seen == 0 {
+		if errors.Is(err, io.EOF) && seen == 0 {
 			return nil, body, io.ErrUnexpectedEOF
 		}
 		if err != nil {

@@ -256,7 +256,7 @@ func TestARedisThatMayNotWriteIsAwayUntilItMay(t *testing.T) {
 					if k == "replicaof" {
 						var host, port string
 						fmt.Sscan(v, &host, &port) //nolint:errcheck // two words
-						err = client.SlaveOf(context.Background(), host, port).Err()
+						err = client.ReplicaOf(context.Background(), host, port).Err()
 					} else {
 						err = client.ConfigSet(context.Background(), k, v).Err()
 					}

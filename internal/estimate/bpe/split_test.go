@@ -77,7 +77,7 @@ func TestWordsAreFoundAlikeBytewiseAndEightAtATime(t *testing.T) {
 				text = utf8.AppendRune(text, letterish[r.IntN(len(letterish))])
 			}
 		}
-		for i := range len(text) {
+		for i := range text {
 			if !utf8.RuneStart(text[i]) {
 				continue
 			}
