@@ -49,7 +49,6 @@ func TestOnlyWhatCanBeCuredIsTriedAgain(t *testing.T) {
 		{"413", answer{status: 413}, 1, 413},
 		{"422", answer{status: 422}, 1, 422},
 		{"501", answer{status: 501}, 1, 501},
-		{"a redirect", answer{status: 302, header: map[string]string{"Location": "http://elsewhere/"}}, 1, 302},
 		{"a spent quota of OpenAI", answer{status: 429, body: spentBody}, 1, 429},
 		{"a spent limit of Anthropic", answer{status: 429, body: `{"type":"error","error":{"type":"rate_limit_error","message":"You have reached your API usage limits","details":{"error_code":"enforced_spend_limit_reached"}}}`}, 1, 429},
 		{"a spent day of Gemini", answer{status: 429, body: `[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"q","violations":[{"quotaId":"GenerateRequestsPerDayPerProject"}]},{"@type":"r","retryDelay":"1s"}]}}]`}, 1, 429},
