@@ -66,7 +66,7 @@ func TestD6D20WhatFailedCostsNothing(t *testing.T) {
 		{"an error of the provider", "sim-fail500", 500},
 		{"a refusal", "sim-fail400", 400},
 		{"a connection that is reset", "sim-drop", 502},
-		{"an error as the first event", "sim-err", 500},
+		{"an error as the first event", "sim-err", 502}, // which names no status
 		{"no answer in time", "sim-wait30s", 504},
 	} {
 		t.Run(s.what, func(t *testing.T) {
