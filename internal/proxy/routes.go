@@ -21,7 +21,7 @@ func (g *Gateway) Handler() http.Handler {
 	e.RedirectTrailingSlash = false
 	e.ForwardedByClientIP = false
 	e.UseRawPath, e.UnescapePathValues = true, true
-	e.Use(g.recovery)
+	e.Use(g.recovery, g.refuseUpgrade)
 	for _, d := range g.Dialects {
 		for _, endpoint := range d.Endpoints() {
 			e.Handle(endpoint.Method, endpoint.Pattern, g.handle(route{dialect: d, endpoint: endpoint}))
@@ -84,6 +84,20 @@ func (g *Gateway) recovery(c *gin.Context) {
 		c.Abort()
 	}()
 	c.Next()
+}
+
+// refuseUpgrade refuses a WebSocket and the like, wherever it is asked for: what
+// goes over one could not be metered. An offer of HTTP/2 is left alone, as
+// RFC 9110, 7.8 allows: the call itself stands.
+func (g *Gateway) refuseUpgrade(c *gin.Context) {
+	protocol := c.Request.Header.Get("Upgrade")
+	if protocol == "" || strings.HasPrefix(protocol, "h2") || !connectionTokens(c.Request.Header)["Upgrade"] {
+		return
+	}
+	rec := g.begin(c.Writer, c.Request, route{dialect: g.dialectOf(c.Request.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}})
+	defer g.record(rec)
+	g.refuse(c.Writer, rec, fault.Invalid("Upgrade", "This gateway does not serve WebSockets or other upgrades, which cannot be metered. Use the HTTP API, with a stream where you need one."))
+	c.Abort()
 }
 
 func notFound() error {
