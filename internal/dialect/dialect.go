@@ -79,6 +79,9 @@ type Call struct {
 	BodyObject int
 	// NoOutput says that the operation produces no output tokens.
 	NoOutput bool
+	// Detached says that the provider goes on with the call when its client
+	// leaves, and keeps the answer for later.
+	Detached bool
 	// RequestsOnly says that the call draws on limits of requests (and
 	// concurrency) alone, as counting endpoints do.
 	RequestsOnly bool

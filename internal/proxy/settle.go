@@ -29,6 +29,7 @@ const (
 //	client left early      yes                no            the input
 //	client left, cut       yes                yes           what is known, else counted
 //	completed              yes                yes           what the provider says, else counted
+//	goes on without us     yes                later         the whole reservation
 //	panic                  ?                  ?             nothing
 type ending struct {
 	outcome   outcome
@@ -46,12 +47,16 @@ func refunded(o outcome) ending { return ending{outcome: o} }
 // inputOnly ends a call whose client left after the request was sent and before
 // any answer: the provider has read the prompt.
 func inputOnly(p *plan) ending {
+	if p.call.Detached {
+		return wholeReserve(p, clientGone)
+	}
 	return ending{outcome: clientGone, usage: tokens.Usage{Input: p.estimate.Input}, estimated: true, requests: p.requests}
 }
 
-// wholeReserve ends a call whose client left, by the policy charge_estimate.
-func wholeReserve(p *plan) ending {
-	return ending{outcome: clientGone, usage: p.reserved(), estimated: true, requests: p.requests}
+// wholeReserve ends a call of which nobody here will see what it comes to: its
+// client left, by the policy charge_estimate, or it goes on in the background.
+func wholeReserve(p *plan, o outcome) ending {
+	return ending{outcome: o, usage: p.reserved(), estimated: true, requests: p.requests}
 }
 
 // metered ends a call whose answer came, whole or in part: charged by what the
@@ -72,6 +77,9 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 	if p.call.RequestsOnly {
 		e.usage = tokens.Usage{}
 		return e
+	}
+	if p.call.Detached && !r.Complete && r.Failure == nil {
+		return wholeReserve(p, o)
 	}
 	if !r.InputKnown {
 		e.usage.Input, e.usage.CachedInput, e.usage.CacheWrite = p.estimate.Input, 0, 0

@@ -253,7 +253,7 @@ func (a *relayed) finish(err error) {
 	o := a.outcome(err, report)
 	e := metered(a.s.plan, o, a.resp.Status, report)
 	if o == clientGone && a.rules.OnClientGone == ChargeEstimate {
-		e = wholeReserve(a.s.plan)
+		e = wholeReserve(a.s.plan, o)
 	}
 	a.rec.answer = report
 	a.s.gateway.learn(a.s.plan, o, report)

@@ -132,7 +132,12 @@ func parseOperation(c *dialect.Call, b request.Body) (err error) {
 		c.Choices, err = choices(b, prompts(b))
 	case dialect.Responses:
 		c.MaxOutputParam = "max_output_tokens"
-		err = bound(c, b, "max_output_tokens")
+		background, err := b.Switch("background", request.Off)
+		if err != nil {
+			return err
+		}
+		c.Detached = bool(background)
+		return bound(c, b, "max_output_tokens")
 	case dialect.Images:
 		c.Choices, err = choices(b, 1)
 	case dialect.Embeddings, dialect.Moderation:

@@ -193,6 +193,23 @@ func TestCallsWithoutOutputSaySo(t *testing.T) {
 	}
 }
 
+func TestAResponseInTheBackgroundOutlivesItsClient(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"model":"m","input":"a"}`:                        false,
+		`{"model":"m","input":"a","background":false}`:     false,
+		`{"model":"m","input":"a","background":null}`:      false,
+		`{"model":"m","input":"a","background":true}`:      true,
+		`{"model":"m","input":"a","\u0062ackground":true}`: true,
+	} {
+		if c := mustParse(t, "/v1/responses", body); c.Detached != want {
+			t.Errorf("%s: got %v", body, c.Detached)
+		}
+		if c := mustParse(t, "/v1/embeddings", body); c.Detached {
+			t.Errorf("%s: an embedding outlives its client", body)
+		}
+	}
+}
+
 func TestAStoredResponseIsNamedPlainly(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"/v1/responses/resp_68af0b-X":   true,

@@ -1,0 +1,39 @@
+package proxy
+
+import (
+	"testing"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
+	"llmgw/internal/tokens"
+)
+
+func TestACallInTheBackgroundIsChargedWholeUnlessItsEndIsSeen(t *testing.T) {
+	seen := tokens.Usage{Input: 7, Output: 3}
+	whole := tokens.Usage{Input: 10, Output: 90}
+	for _, s := range []struct {
+		what   string
+		report dialect.Report
+		want   tokens.Usage
+	}{
+		{"it is queued", dialect.Report{Finish: "queued"}, whole},
+		{"its stream is left or cut before any output", dialect.Report{}, whole},
+		{"its stream is left or cut after some", dialect.Report{Content: true, Counted: 2}, whole},
+		{"its end is seen", dialect.Report{Usage: seen, InputKnown: true, OutputKnown: true, Complete: true}, seen},
+		{"it failed before any output", dialect.Report{Failure: &dialect.Failure{}}, tokens.Usage{}},
+		{"it failed after some", dialect.Report{Failure: &dialect.Failure{}, Content: true, Counted: 2}, tokens.Usage{Input: 10, Output: 2}},
+	} {
+		p := &plan{call: &dialect.Call{Detached: true, Choices: 1}, estimate: estimate.Estimate{Input: 10, Output: 90}, requests: 1}
+		if got := metered(p, clientGone, 200, s.report).usage; got != s.want {
+			t.Errorf("%s: charged %+v, want %+v", s.what, got, s.want)
+		}
+	}
+	p := &plan{call: &dialect.Call{Detached: true, Choices: 1}, estimate: estimate.Estimate{Input: 10, Output: 90}, requests: 1}
+	if got := inputOnly(p); got.usage != whole || got.requests != 1 || got.outcome != clientGone {
+		t.Errorf("its client left before the answer: charged %+v, want %+v", got, whole)
+	}
+	p.call.Detached = false
+	if got := inputOnly(p).usage; got != (tokens.Usage{Input: 10}) {
+		t.Errorf("another's client left: charged %+v, want its input", got)
+	}
+}
