@@ -166,6 +166,9 @@ type Report struct {
 	// Counted is the output counted by ourselves from what came: for answers
 	// without usage. Text, reasoning and tool arguments are included.
 	Counted tokens.Count
+	// Seconds is how much sound the provider says that it read, where it bills
+	// that instead of tokens; else 0.
+	Seconds int64
 	// Complete says that the answer ended as the API ends it: a whole document,
 	// or the stream's terminal event.
 	Complete bool

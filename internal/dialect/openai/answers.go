@@ -168,12 +168,15 @@ var whole = &watch.API{Document: watch.Tree(head, failure, usage.Under("usage"))
 
 // media is how answers of the images and audio endpoints are read.
 var media = &watch.API{
-	Document: watch.Tree(failure, usage.Under("usage"), watch.Places{"model": watch.Model, "text": watch.Text, "data.*": watch.Begun}),
+	Document: watch.Tree(failure, usage.Under("usage"), watch.Places{
+		"model": watch.Model, "text": watch.Text, "data.*": watch.Begun, "usage.seconds": watch.Seconds, "duration": watch.Seconds,
+	}),
 	Event: watch.Tree(failure, usage.Under("usage"), watch.Places{
-		"type":     watch.EventType,
-		"delta":    watch.TypedText,
-		"b64_json": watch.Begun,
-		"audio":    watch.Begun,
+		"type":          watch.EventType,
+		"delta":         watch.TypedText,
+		"b64_json":      watch.Begun,
+		"audio":         watch.Begun,
+		"usage.seconds": watch.Seconds,
 	}),
 	Ends: map[string]string{
 		"image_generation.completed": "completed", "image_edit.completed": "completed", "transcript.text.done": "", "speech.audio.done": "",

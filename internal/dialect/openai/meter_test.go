@@ -429,3 +429,23 @@ func TestACompressedStreamIsMeteredAsItComes(t *testing.T) {
 	}
 	m.End()
 }
+
+func TestSecondsOfSoundAreRead(t *testing.T) {
+	for body, want := range map[string]int64{
+		`{"text":"hi","usage":{"type":"duration","seconds":62}}`:                     62,
+		`{"text":"hi","duration":61.4}`:                                              62,
+		`{"text":"hi","duration":61.4,"usage":{"type":"duration","seconds":61.2}}`:   62,
+		`{"text":"hi","usage":{"type":"duration","seconds":-1}}`:                     0,
+		`{"text":"hi","usage":{"type":"duration","seconds":1e300}}`:                  0,
+		`{"text":"hi","usage":{"type":"duration","seconds":"9"}}`:                    9,
+		`{"text":"hi","usage":{"type":"tokens","input_tokens":5,"output_tokens":1}}`: 0,
+	} {
+		c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Transcribe}}, Choices: 1}
+		m := New().Meter(c, dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/json"}}}, dialect.MeterOptions{Count: dialecttest.Bytes})
+		m.Feed([]byte(body))
+		m.End()
+		if got := m.Report().Seconds; got != want {
+			t.Errorf("%s: got %d seconds, want %d", body, got, want)
+		}
+	}
+}

@@ -42,6 +42,8 @@ const (
 	Fresh         // tokens read but for Cached; taken where Prompt is not told
 	Total         // tokens read and produced
 
+	Seconds // of sound that was read, where that is told and no tokens
+
 	Pass     // the object of one pass of several, which Usage may leave out
 	PassType // what kind of pass it was
 

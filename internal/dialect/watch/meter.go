@@ -187,6 +187,7 @@ func (m *Meter) Report() dialect.Report {
 		InputKnown:  r.counts.inputKnown(),
 		OutputKnown: r.counts.outputKnown(),
 		Counted:     r.text.sum(),
+		Seconds:     r.seconds,
 		Complete:    m.complete(),
 		Failure:     r.failure,
 		Between:     m.between(),
@@ -203,7 +204,7 @@ func (m *Meter) Report() dialect.Report {
 // settleZeros tells an output of nothing from one that was not reported.
 func (m *Meter) settleZeros(report *dialect.Report) {
 	r := &m.reading
-	if r.counts.set == 0 && report.Complete && !r.content && (r.zeros || r.api.OmitsZero) {
+	if r.counts.set == 0 && report.Complete && !r.content && (r.zeros || r.api.OmitsZero && r.ended) {
 		report.InputKnown, report.OutputKnown = true, true
 	}
 	if report.InputKnown && report.Complete && !r.content {

@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"math"
 	"math/bits"
+	"strconv"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/jsonscan"
@@ -25,6 +27,7 @@ type reading struct {
 	summed   passSum
 	passType string // of the pass being read, or empty
 	zeros    bool   // a report said nothing but 0
+	seconds  int64  // of sound that was read
 
 	id, model, finish string
 	failure           *dialect.Failure
@@ -223,8 +226,20 @@ func (r *reading) Scalar(id int, kind jsonscan.Kind, value []byte) {
 		r.content = true
 	case PassType:
 		r.passType = keep("", value)
+	case Seconds:
+		r.sound(value)
 	default:
 		r.errorPart(id, kind, value)
+	}
+}
+
+// maxSeconds is the longest sound that is believed: a day.
+const maxSeconds = 24 * 60 * 60
+
+// sound takes a length of sound in seconds, rounded up.
+func (r *reading) sound(value []byte) {
+	if s, err := strconv.ParseFloat(string(value), 64); err == nil && s > 0 && s <= maxSeconds {
+		r.seconds = max(r.seconds, int64(math.Ceil(s)))
 	}
 }
 
