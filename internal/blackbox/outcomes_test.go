@@ -48,6 +48,14 @@ func onStage(t *testing.T, p play, dialect, keys string, set setup) *world {
 	return start(t, set)
 }
 
+// serve runs a server until the test ends, and returns where.
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
 // say writes parts of a stream, each at once.
 func say(w http.ResponseWriter, parts ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")

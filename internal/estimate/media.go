@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 
 	"llmgw/internal/jsonscan"
+	"llmgw/internal/tokens"
 )
 
 // Rates of media per second, in tokens and in bytes where the length is not
@@ -147,6 +148,10 @@ func audioTokens(f family, size int, format string) int {
 	}
 	return max(1, (size*perSecond+rate-1)/rate)
 }
+
+// Sound is what a provider that bills seconds of sound would count for them in
+// tokens, by OpenAI's rate.
+func Sound(seconds int64) tokens.Count { return tokens.Count(seconds * openAIAudio) }
 
 // videoTokens is the price of so many bytes of video; 0: of what is elsewhere.
 func videoTokens(size int) int {

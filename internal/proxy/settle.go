@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
 	"llmgw/internal/tokens"
 )
 
@@ -83,6 +84,9 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 	}
 	if !r.InputKnown {
 		e.usage.Input, e.usage.CachedInput, e.usage.CacheWrite = p.estimate.Input, 0, 0
+		if r.Seconds > 0 {
+			e.usage.Input = estimate.Sound(r.Seconds)
+		}
 		e.estimated = true
 	}
 	if p.call.NoOutput {
@@ -90,10 +94,17 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 	}
 	if !r.OutputKnown {
 		e.usage.Output = max(e.usage.Output, r.Counted)
+		if unseen(p.call.Endpoint.Operation) {
+			e.usage.Output = p.estimate.Output
+		}
 		e.estimated = true
 	}
 	return e
 }
+
+// unseen tells whether the output of an operation, pictures or sound, does not
+// show how many tokens it is: without a report it costs what was reserved.
+func unseen(o dialect.Operation) bool { return o == dialect.Images || o == dialect.Speech }
 
 // settlement ends one reservation exactly once, whoever calls it first.
 type settlement struct {

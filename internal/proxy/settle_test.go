@@ -37,3 +37,26 @@ func TestACallInTheBackgroundIsChargedWholeUnlessItsEndIsSeen(t *testing.T) {
 		t.Errorf("another's client left: charged %+v, want its input", got)
 	}
 }
+
+func TestPicturesAndSoundCostWhatWasReservedWhereNothingIsReported(t *testing.T) {
+	for _, s := range []struct {
+		what   string
+		does   dialect.Operation
+		report dialect.Report
+		want   tokens.Usage
+	}{
+		{"pictures", dialect.Images, dialect.Report{Complete: true}, tokens.Usage{Input: 10, Output: 90}},
+		{"a report of them", dialect.Images, dialect.Report{Usage: tokens.Usage{Input: 5, Output: 40}, InputKnown: true, OutputKnown: true, Complete: true}, tokens.Usage{Input: 5, Output: 40}},
+		{"speech", dialect.Speech, dialect.Report{Complete: true}, tokens.Usage{Input: 10, Output: 90}},
+		{"a transcript", dialect.Transcribe, dialect.Report{Complete: true, Counted: 3}, tokens.Usage{Input: 10, Output: 3}},
+		{"a transcript of a minute", dialect.Transcribe, dialect.Report{Complete: true, Counted: 3, Seconds: 60}, tokens.Usage{Input: 600, Output: 3}},
+		{"an error", dialect.Images, dialect.Report{Failure: &dialect.Failure{}}, tokens.Usage{}},
+	} {
+		call := &dialect.Call{Choices: 1}
+		call.Endpoint.Operation = s.does
+		p := &plan{call: call, estimate: estimate.Estimate{Input: 10, Output: 90}, requests: 1}
+		if got := metered(p, completed, 200, s.report).usage; got != s.want {
+			t.Errorf("%s: charged %+v, want %+v", s.what, got, s.want)
+		}
+	}
+}

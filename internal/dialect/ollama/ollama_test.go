@@ -119,3 +119,22 @@ func TestAStreamIsCompleteAtItsLastLine(t *testing.T) {
 		}
 	}
 }
+
+func TestCountsThatAreLeftOutAreZeroOnlyWhereTheAnswerIsDone(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"model":"m","done":true,"done_reason":"load"}`: true,
+		`{"model":"m","done":false}`:                     false,
+		`{}`:                                             false,
+	} {
+		c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Chat}}, Choices: 1}
+		m := New().Meter(c, dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/json"}}}, dialect.MeterOptions{Count: dialecttest.Bytes})
+		m.Feed([]byte(body))
+		early := m.Report()
+		m.End()
+		for _, r := range []dialect.Report{early, m.Report()} {
+			if r.InputKnown != want {
+				t.Errorf("%s: input known is %v, want %v", body, r.InputKnown, want)
+			}
+		}
+	}
+}

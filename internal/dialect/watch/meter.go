@@ -204,7 +204,7 @@ func (m *Meter) Report() dialect.Report {
 // settleZeros tells an output of nothing from one that was not reported.
 func (m *Meter) settleZeros(report *dialect.Report) {
 	r := &m.reading
-	if r.counts.set == 0 && report.Complete && !r.content && (r.zeros || r.api.OmitsZero && r.ended) {
+	if r.counts.set == 0 && report.Complete && !r.content && (r.zeros || r.api.OmitsZero && (r.ended || r.now.ended)) {
 		report.InputKnown, report.OutputKnown = true, true
 	}
 	if report.InputKnown && report.Complete && !r.content {
