@@ -83,3 +83,32 @@ func TestOnlyAnAnswersStatusIsAnAnswer(t *testing.T) {
 		})
 	}
 }
+
+func TestAnEndlessHeaderIsNoAnswer(t *testing.T) {
+	for _, s := range []struct {
+		what   string
+		header string
+		fine   bool
+	}{
+		{"a long header", "X-A: " + strings.Repeat("a", maxAnswerHeader/2) + "\r\n", true},
+		{"a header that is too long", "X-A: " + strings.Repeat("a", 2*maxAnswerHeader) + "\r\n", false},
+		{"too many headers", strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 2*maxAnswerHeader/1000), false},
+	} {
+		t.Run(s.what, func(t *testing.T) {
+			p := provider("odd", func(p *Provider) {
+				p.BaseURL = says(t, "HTTP/1.1 200 OK\r\n"+s.header+"Content-Length: 0\r\n\r\n")
+				p.Timeouts = Timeouts{Connect: 5 * time.Second, FirstByte: 5 * time.Second, Idle: 5 * time.Second}
+				p.Retries = 0
+			})
+			c := New(Config{Providers: []*Provider{p}})
+			defer c.Close()
+			r, err := c.Do(t.Context(), job("r", Target{Provider: p}))
+			if err == nil {
+				defer r.Close()
+			}
+			if f := fault.From(err); s.fine != (err == nil) || err != nil && f.Code != fault.UpstreamError {
+				t.Errorf("got %v, fine should be %v", err, s.fine)
+			}
+		})
+	}
+}
