@@ -251,7 +251,7 @@ func TestUsageIsAskedForAsTheQuerySays(t *testing.T) {
 			t.Errorf("%s: %s", c.query, body)
 		}
 	}
-	for _, bad := range []string{"?from=yesterday", "?to=1", "?group_by=moon", "?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z"} {
+	for _, bad := range []string{"?from=yesterday", "?to=1", "?group_by=moon", "?from=%zz", "?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z"} {
 		if res, body := g.ask(t, "GET", "/admin/v1/usage"+bad, ""); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d: %s", bad, res.StatusCode, body)
 		}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,11 @@ func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
 		notServed(w)
 		return
 	}
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // what is left out would be answered by a default
+		badRequest(w, "The query is badly escaped.")
+		return
+	}
 	to, ok := timeParam(w, query.Get("to"), "to", h.config.Now())
 	if !ok {
 		return
