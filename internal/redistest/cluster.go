@@ -34,10 +34,10 @@ func StartCluster(t testing.TB, masters, replicas int) []*Server {
 	for _, s := range servers {
 		s.Await(t, "cluster_state:ok", "cluster", "info")
 	}
-	for _, s := range servers { // a replica that never had its master's data does not take its place
-		if strings.HasPrefix(s.Command(t, "role"), "slave") {
-			s.Await(t, "master_link_status:up", "info", "replication")
-		}
+	// A replica that never had its master's data does not take its place, or takes
+	// it empty. Which servers are replicas is settled a while after the rest.
+	for _, s := range servers[masters:] {
+		s.Await(t, "master_link_status:up", "info", "replication")
 	}
 	return servers
 }

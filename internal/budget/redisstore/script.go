@@ -106,7 +106,7 @@ func (s *Store) process(ctx context.Context, cmd *redis.Cmd) {
 }
 
 // lookAround lets the client ask a cluster who is who if a node did not answer:
-// by itself it would go on asking a dead master for ten seconds. It does not
+// by itself it would go on asking a dead master for a minute. It does not
 // block, and the client does it five times a second at most.
 func (s *Store) lookAround(err error) {
 	cc, ok := s.client.(*redis.ClusterClient)

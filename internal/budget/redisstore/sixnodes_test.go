@@ -69,6 +69,9 @@ func TestS29_AClusterThatFailsOverGrantsAgainWhatWasLostAndNoMore(t *testing.T) 
 	await(t, "load", func() bool { return granted.Load() > 10_000 })
 	key := s.rulesOf(l).key("")
 	master := masterOf(t, servers, key)
+	if got := master.Command(t, "wait", "1", "10000"); got != "1" {
+		t.Fatalf("%s replicas are in step, want one", got)
+	}
 	before := granted.Load()
 	master.Kill()
 	survivors := slices.DeleteFunc(servers, func(s *redistest.Server) bool { return s == master })
