@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// attempts knows the calls that run under an Idempotency-Key. A client that
+// attempts knows the calls that run under an Idempotency-Key, or under the id
+// that AWS's clients give all attempts of one call. A client that
 // sends the key again has given the earlier attempt up; its reservation must
 // not stand beside that of the new one. So the earlier attempt is ended first,
 // as if its client had left, and the new one goes on when it is settled.
@@ -23,14 +24,22 @@ type attempt struct {
 	ended  chan struct{} // closed when the attempt is settled
 }
 
+// nameOf is what the attempts of one call have in common, or empty.
+func nameOf(h http.Header) string {
+	if name := h.Get("Idempotency-Key"); name != "" {
+		return name
+	}
+	return h.Get("Amz-Sdk-Invocation-Id")
+}
+
 // supersedeWait bounds how long a new attempt waits for the one before it.
 const supersedeWait = 2 * time.Second
 
-// begin makes r an attempt of the request that its Idempotency-Key names. It
+// begin makes r an attempt of the request that its name tells. It
 // returns r with a context that the next attempt may end, and what to call when
-// this one is settled. Without the header it returns r as it is.
+// this one is settled. Without a name it returns r as it is.
 func (a *attempts) begin(r *http.Request, keyID string) (*http.Request, func()) {
-	name := r.Header.Get("Idempotency-Key")
+	name := nameOf(r.Header)
 	if name == "" {
 		return r, func() {}
 	}

@@ -52,6 +52,22 @@ func TestAnAttemptThatDoesNotEndIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
+func TestAWSNamesItsAttemptsToo(t *testing.T) {
+	var a attempts
+	attempt := func() *http.Request {
+		r := attemptOf(t.Context(), "")
+		r.Header.Set("Amz-Sdk-Invocation-Id", "5f0c")
+		return r
+	}
+	first, settled := a.begin(attempt(), "key-1")
+	go func() { <-first.Context().Done(); settled() }()
+	second, done := a.begin(attempt(), "key-1")
+	defer done()
+	if first.Context().Err() == nil || second.Context().Err() != nil {
+		t.Errorf("the first ended with %v, the second with %v", first.Context().Err(), second.Context().Err())
+	}
+}
+
 func TestOtherKeysAndCallsWithoutOneAreLeftAlone(t *testing.T) {
 	var a attempts
 	first, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
