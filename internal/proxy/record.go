@@ -54,7 +54,7 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, rt route) *recor
 	g.Metrics.Inflight(1)
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // never fails
-	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), model: "other", began: time.Now(), ending: refunded(invalid)}
+	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), model: "other", began: time.Now()}
 	_, rec.span = g.Tracing.Start(r.Context(), r.Header, r.Method, braced(rt.endpoint.Pattern))
 	h := w.Header()
 	h[requestIDHeader] = []string{rec.id}
@@ -108,7 +108,7 @@ func (rec *record) refused(e *fault.Error) {
 	if e.Limit != nil {
 		rec.limitedBy = e.Limit.By
 	}
-	if rec.ending.outcome != invalid {
+	if rec.ending.outcome != "" {
 		return // it was settled already, by what went wrong
 	}
 	switch e.Code {
@@ -174,6 +174,12 @@ func (rec *record) clientGone() bool { return rec.client.Err() != nil }
 func (g *Gateway) record(rec *record) {
 	g.inflight.Add(-1)
 	g.Metrics.Inflight(-1)
+	if rec.ending.outcome == "" { // a panic
+		rec.ending = worst
+	}
+	if rec.status == 0 { // it is answered after this
+		rec.status = http.StatusInternalServerError
+	}
 	now := time.Now()
 	team, model := rec.caller.teamName(), rec.model
 	timing := telemetry.Timing{Total: now.Sub(rec.began), Overhead: rec.overhead(now)}

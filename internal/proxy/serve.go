@@ -222,7 +222,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if errors.Is(err, context.Canceled) && rec.clientGone() {
 		rec.status = statusClientClosed
-		if rec.ending.outcome == invalid { // nothing had been sent, or settled
+		if rec.ending.outcome == "" { // nothing had been sent, or settled
 			rec.ending = refunded(clientGone)
 		}
 		panic(http.ErrAbortHandler) // no answer is better than an empty one
