@@ -3,7 +3,9 @@ package blackbox
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -390,3 +392,57 @@ func TestASlowReaderHoldsTheProviderAndLittleMemory(t *testing.T) {
 		t.Errorf("%.0f KiB are held for each stream, want less than 1024", held/1024)
 	}
 }
+
+func TestAnErrorAsTheFirstEventIsSeenInEveryFraming(t *testing.T) {
+	const frames, lines = "application/vnd.amazon.eventstream", "application/x-ndjson"
+	for _, s := range []struct {
+		dialect, path, body, kind, says string
+		status                          int
+		reads                           string
+	}{
+		{"gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", geminiBody, "text/event-stream", "data: {\"error\":{\"code\":503,\"message\":\"Busy.\",\"status\":\"UNAVAILABLE\"}}\r\n\r\n", 503, `"status":"UNAVAILABLE"`},
+		{"gemini", "/v1beta/models/m:streamGenerateContent", geminiBody, "application/json", `[{"error":{"code":429,"message":"Busy.","status":"RESOURCE_EXHAUSTED"}}]`, 429, `"status":"RESOURCE_EXHAUSTED"`},
+		{"bedrock", "/model/m/converse-stream", `{"messages":[{"role":"user","content":[{"text":"m"}]}]}`, frames, throttled, 429, `{"message":`},
+		{"cohere", "/v2/chat", ask("m", streamed), "text/event-stream", "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"ERROR\",\"error\":\"Busy.\"}}\n\n", 502, `"message":`},
+		{"ollama", "/api/chat", ask("m"), lines, "{\"error\":\"Busy.\"}\n", 502, `{"error":"`},
+	} {
+		t.Run(s.dialect+" "+s.kind, func(t *testing.T) {
+			server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					return
+				}
+				w.Header().Set("Content-Type", s.kind)
+				io.WriteString(w, s.says)
+			})
+			w := start(t, setup{
+				limits:    tokensLimit(),
+				providers: "{name: p, dialect: " + s.dialect + wants[s.dialect] + ", base_url: " + server + ", api_keys: [sk-p], retries: {attempts: 0}}",
+				models:    "{name: m, targets: [{provider: p}]}",
+			})
+			a := w.Post(secret, s.path, s.body)
+			if a.Status != s.status || a.Code() != "upstream_error" || !strings.Contains(a.Body, s.reads) || !strings.Contains(a.Body, "Busy.") {
+				t.Errorf("got %d %q, want %d with %s\n%s", a.Status, a.Code(), s.status, s.reads, a.Body)
+			}
+			if s.dialect == "bedrock" && a.Header.Get("X-Amzn-Errortype") != "ThrottlingException" {
+				t.Errorf("its kind is %q", a.Header.Get("X-Amzn-Errortype"))
+			}
+			w.ended("m", "upstream_error", 0, 0, false)
+			w.settled()
+		})
+	}
+}
+
+// throttled is a frame of AWS's event stream with an exception, checksums and
+// all.
+var throttled = func() string {
+	var head strings.Builder
+	for _, h := range [][2]string{{":exception-type", "throttlingException"}, {":content-type", "application/json"}, {":message-type", "exception"}} {
+		fmt.Fprintf(&head, "%c%s\x07\x00%c%s", len(h[0]), h[0], len(h[1]), h[1])
+	}
+	payload := `{"message":"Busy."}`
+	b := binary.BigEndian.AppendUint32(nil, uint32(12+head.Len()+len(payload)+4))
+	b = binary.BigEndian.AppendUint32(b, uint32(head.Len()))
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	b = append(append(b, head.String()...), payload...)
+	return string(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
+}()
