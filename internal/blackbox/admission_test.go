@@ -169,7 +169,11 @@ func leave(t *testing.T, g *gatewaytest.Gateway, body string, afterFirst bool) {
 		open(t, g, body).Body.Close()
 		return
 	}
-	before := g.Metrics().Sum("llmgw_inflight_requests")
+	begun := func() float64 { // one that has just left may still be ending
+		m := g.Metrics()
+		return m.Sum("llmgw_inflight_requests") + m.Sum("llmgw_requests_total")
+	}
+	before := begun()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() {
@@ -178,7 +182,7 @@ func leave(t *testing.T, g *gatewaytest.Gateway, body string, afterFirst bool) {
 			resp.Body.Close()
 		}
 	}()
-	g.Eventually("the request is there", 5*time.Second, func() bool { return g.Metrics().Sum("llmgw_inflight_requests") > before })
+	g.Eventually("the request is there", 5*time.Second, func() bool { return begun() > before })
 	cancel()
 	<-gone
 }
