@@ -23,7 +23,7 @@ import (
 const chaosSeed = "LLMGW_CHAOS_SEED"
 
 // chaosTime is how long the calls of a case come.
-const chaosTime = 2500 * time.Millisecond
+const chaosTime = 1500 * time.Millisecond
 
 // chaosAmount is the case's budget: more than it can use.
 const chaosAmount = 1_000_000_000
@@ -34,7 +34,7 @@ const chaosAmount = 1_000_000_000
 // what was reserved for it.
 func TestTheBooksAreRightWhateverHappens(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes ten seconds and a Redis of its own for each case")
+		t.Skip("its cases take some twenty seconds, and each a Redis of its own")
 	}
 	for _, s := range []struct {
 		what   string
