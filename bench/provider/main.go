@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"llmgw/internal/fakellm"
 )
@@ -46,7 +45,7 @@ func run() error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	server := &http.Server{Handler: fakellm.New(options), ReadHeaderTimeout: 10 * time.Second}
+	server := fakellm.New(options).Server()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

@@ -52,7 +52,7 @@ func provider(args []string, io streams) int {
 		return problem(io, fmt.Errorf("listen: %w", err))
 	}
 	fmt.Fprintf(io.out, "simulated provider: http://%s/v1\n", l.Addr())
-	server := &http.Server{Handler: fakellm.New(o), ReadHeaderTimeout: 10 * time.Second}
+	server := fakellm.New(o).Server()
 	context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

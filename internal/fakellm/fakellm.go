@@ -108,6 +108,15 @@ func New(options Options) *Provider {
 	}
 }
 
+// Server returns a server of p, for HTTP/1 and for HTTP/2 without TLS, which is
+// what AWS's clients speak to an address that begins with http.
+func (p *Provider) Server() *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second, Protocols: &protocols}
+}
+
 // ServeHTTP answers one request.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.control(w, r) {

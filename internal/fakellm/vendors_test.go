@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"hash/crc32"
 	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -146,6 +148,31 @@ func TestBedrockCohereAndOllamaRefuseInTheirWords(t *testing.T) {
 		kind, _, _ := strings.Cut(resp.Header.Get("X-Amzn-Errortype"), ":")
 		if !strings.HasPrefix(body, s.reads) || kind != s.kind {
 			t.Errorf("%s: got %q of kind %q", s.path, body, kind)
+		}
+	}
+}
+
+func TestTheServerSpeaksHTTP2WithoutTLS(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{}).Server()
+	go server.Serve(l) //nolint:errcheck // it ends with Close
+	defer server.Close()
+	for _, major := range []int{1, 2} {
+		var protocols http.Protocols
+		protocols.SetHTTP1(major == 1)
+		protocols.SetUnencryptedHTTP2(major == 2)
+		transport := &http.Transport{Protocols: &protocols}
+		defer transport.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/model/sim/converse", "application/json", strings.NewReader(`{"messages":[]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 200 || resp.ProtoMajor != major {
+			t.Errorf("got %d over %s, want 200 over HTTP/%d", resp.StatusCode, resp.Proto, major)
 		}
 	}
 }
