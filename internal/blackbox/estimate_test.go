@@ -126,3 +126,43 @@ func TestBadInputGetsAClearErrorInTheDialectsShape(t *testing.T) {
 		t.Errorf("%d bad requests reached the provider", got)
 	}
 }
+
+func TestB9ToolSchemasCount(t *testing.T) {
+	w := start(t, setup{})
+	var tools []string
+	for i := range 40 {
+		tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":"tool_%d","description":%q,"parameters":{"type":"object","properties":{"query":{"type":"string","description":%q},"limit":{"type":"integer"}},"required":["query"]}}}`,
+			i, strings.Repeat("Looks something up in one of the catalogues of the company. ", 4), strings.Repeat("What to look for, in plain words. ", 4)))
+	}
+	body := fmt.Sprintf(`{"model":"sim-out1","max_tokens":1,"messages":[{"role":"user","content":"hi"}],"tools":[%s]}`, strings.Join(tools, ","))
+	a := w.Post(secret, chat, body)
+	var estimated int
+	if _, err := fmt.Sscan(a.Header.Get("X-LLMGW-Estimated-Tokens"), &estimated); err != nil || estimated < len(body)/8 || estimated > len(body)/3 {
+		t.Errorf("got an estimate of %d tokens for %d bytes of tools, %v, want about a quarter of the bytes", estimated, len(body), err)
+	}
+	w.settled()
+}
+
+func TestB11ALearnedReserveFollowsWhatIsReallyUsed(t *testing.T) {
+	w := start(t, setup{limits: tokensLimit(), model: "reserve_output: learned"})
+	body := ask("sim-in8-out100", `"max_tokens":4096`)
+	reserved := func() int {
+		a := w.Post(secret, chat, body)
+		var n int
+		if _, err := fmt.Sscan(a.Header.Get("X-LLMGW-Estimated-Tokens"), &n); a.Status != 200 || err != nil {
+			t.Fatalf("got %d, %v\n%s", a.Status, err, a.Body)
+		}
+		return n
+	}
+	if got := reserved(); got != promptTokens+4096 {
+		t.Errorf("at first %d tokens are reserved, want the maximum: nothing is known", got)
+	}
+	var last int
+	for range 120 {
+		last = reserved()
+	}
+	if used := 108; used*10 < last*8 || last < used {
+		t.Errorf("%d tokens are reserved for requests that use %d: want 80 %% of the reserve used, and none above it", last, used)
+	}
+	w.settled()
+}
