@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -64,9 +65,7 @@ func Launch(t testing.TB, config string) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, Config: filepath.Join(t.TempDir(), "llmgw.yaml")}
 	g.WriteConfig(config)
-	listen, admin := freeAddress(t), freeAddress(t)
-	g.URL, g.AdminURL = "http://"+listen, "http://"+admin
-	g.args = []string{"serve", "--config", g.Config, "--listen", listen, "--admin-listen", admin}
+	g.move()
 	g.run()
 	t.Cleanup(func() {
 		g.Kill()
@@ -75,6 +74,14 @@ func Launch(t testing.TB, config string) *Gateway {
 		}
 	})
 	return g
+}
+
+// move gives the gateway ports that were free a moment ago.
+func (g *Gateway) move() {
+	g.t.Helper()
+	listen, admin := freeAddress(g.t), freeAddress(g.t)
+	g.URL, g.AdminURL = "http://"+listen, "http://"+admin
+	g.args = []string{"serve", "--config", g.Config, "--listen", listen, "--admin-listen", admin}
 }
 
 // run starts the process.
@@ -109,7 +116,13 @@ func (g *Gateway) Restart() {
 // too long or the process ends.
 func (g *Gateway) AwaitReady() {
 	g.t.Helper()
+	moves := 0 // another process may have taken a port meanwhile
 	g.Eventually("ready", startTimeout, func() bool {
+		if !g.running() && moves < 3 && strings.Contains(g.Log(), "address already in use") {
+			moves++
+			g.move()
+			g.run()
+		}
 		if !g.running() {
 			g.t.Fatalf("gatewaytest: the gateway ended with %d:\n%s", g.cmd.ProcessState.ExitCode(), g.Log())
 		}
