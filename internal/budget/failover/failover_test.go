@@ -242,7 +242,7 @@ func TestS30_ARequestNeverWaitsLongerThanTheTimeout(t *testing.T) {
 				}
 				w.Settle("last", used(10))
 				w.rise()
-				n := int64(min(21, 1000/3/100, 12/3)) // the shares: 333 tokens, 4 slots
+				var n int64 = min(21, 1000/3/100, 12/3) // the shares: 333 tokens, 4 slots
 				w.wantCharged(10*n, n)
 				w.end()
 			})

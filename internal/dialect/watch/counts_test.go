@@ -10,7 +10,7 @@ import (
 func told(pairs ...int) *counts {
 	c := &counts{}
 	for i := 0; i < len(pairs); i += 2 {
-		c.put(Field(pairs[i]), tokens.Count(pairs[i+1]))
+		c.put(pairs[i], tokens.Count(pairs[i+1]))
 	}
 	return c
 }
