@@ -43,7 +43,6 @@ var confined = map[string][]string{
 	"go.yaml.in/yaml":                     {"internal/config"},
 	"github.com/aws/aws-sdk-go-v2":        {"internal/dialect/bedrock", "internal/upstream"},
 	"net/http":                            {"internal/telemetry", "internal/tenant", "internal/upstream", "internal/proxy", "internal/admin", "internal/fakellm", "internal/app", "cmd/llmgw", "internal/dialect/bedrock"},
-	"github.com/alicebob/miniredis":       {},
 	"pgregory.net/rapid":                  {},
 	"go.uber.org/goleak":                  {},
 }
