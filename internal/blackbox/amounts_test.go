@@ -58,8 +58,8 @@ func TestBoundsOfOutputAreReservedAndWritten(t *testing.T) {
 }
 
 func TestWhatOnlyWatchesRefusesNothing(t *testing.T) {
-	w := start(t, setup{limits: "{name: watched, unit: requests, amount: 1, per: day, mode: shadow}\n" +
-		"{name: lower, unit: tokens, amount: 1M, per: day, candidate: {amount: 100}}"})
+	w := start(t, setup{limits: "{name: watched, unit: requests, amount: 1, per: month, mode: shadow}\n" +
+		"{name: lower, unit: tokens, amount: 1M, per: month, candidate: {amount: 100}}"})
 	for range 3 { // of 100 tokens 20 are used by each, and 61 asked for: the third would not fit
 		if a := w.Post(secret, chat, ask("sim-in10-out10", bound(61))); a.Status != 200 || strings.Contains(a.Header.Get("RateLimit"), "watched") {
 			t.Errorf("got %d and RateLimit %q, want 200 and no limit in shadow", a.Status, a.Header.Get("RateLimit"))
@@ -75,7 +75,7 @@ func TestWhatOnlyWatchesRefusesNothing(t *testing.T) {
 
 func TestALimitOnEachModelCountsEach(t *testing.T) {
 	w := start(t, setup{
-		limits: "{name: each, scope: model, unit: requests, amount: 1, per: day}",
+		limits: "{name: each, scope: model, unit: requests, amount: 1, per: month}",
 		models: "{name: one, targets: [{provider: sim, model: sim-out1}]}\n{name: two, targets: [{provider: sim, model: sim-out1}]}",
 	})
 	for _, s := range []struct {

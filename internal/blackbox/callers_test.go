@@ -8,7 +8,7 @@ import (
 )
 
 func TestAnAddressIsTheClientsBehindATrustedProxy(t *testing.T) {
-	const limit = "{name: ip-rpd, scope: ip, unit: requests, amount: 1, per: day}"
+	const limit = "{name: ip-rpd, scope: ip, unit: requests, amount: 1, per: month}"
 	trusted := start(t, setup{common: limit, server: "trusted_proxies: [127.0.0.1/32, 10.0.0.0/8]"})
 	for _, s := range []struct {
 		what, forwarded string
@@ -31,7 +31,7 @@ func TestAnAddressIsTheClientsBehindATrustedProxy(t *testing.T) {
 }
 
 func TestNobodysForwardedForIsBelievedByDefault(t *testing.T) {
-	w := start(t, setup{common: "{name: ip-rpd, scope: ip, unit: requests, amount: 1, per: day}"})
+	w := start(t, setup{common: "{name: ip-rpd, scope: ip, unit: requests, amount: 1, per: month}"})
 	for i, want := range []int{200, 429} {
 		if a := w.Post(secret, chat, ask("sim-out1"), "X-Forwarded-For", []string{"192.0.2.1", "192.0.2.2"}[i]); a.Status != want {
 			t.Errorf("request %d: got %d, want %d", i, a.Status, want)
@@ -40,7 +40,7 @@ func TestNobodysForwardedForIsBelievedByDefault(t *testing.T) {
 }
 
 func TestEachUserOfATeamHasACounter(t *testing.T) {
-	w := start(t, setup{limits: "{name: each, scope: user, unit: requests, amount: 1, per: day}", models: "{name: claude, targets: [{provider: sim-anthropic, model: sim-out1}]}"})
+	w := start(t, setup{limits: "{name: each, scope: user, unit: requests, amount: 1, per: month}", models: "{name: claude, targets: [{provider: sim-anthropic, model: sim-out1}]}"})
 	for _, s := range []struct {
 		what, path, body, header string
 		status                   int

@@ -11,8 +11,8 @@ import (
 
 func TestTheMetricsAreThoseThatDashboardsKnow(t *testing.T) {
 	s := setup{
-		limits:   "{name: tpm, unit: tokens, amount: 60000, per: minute}\n{name: rpd, unit: requests, amount: 4, per: day}",
-		common:   "{name: all, unit: usd, amount: 2.5, per: day}",
+		limits:   "{name: tpm, unit: tokens, amount: 60000, per: minute}\n{name: rpd, unit: requests, amount: 4, per: month}",
+		common:   "{name: all, unit: usd, amount: 2.5, per: month}",
 		models:   "{name: known, targets: [{provider: sim, model: sim-in10-out5-cached4-reason2}], prices: {input: 1, output: 4}, limits: [{name: its, unit: tokens, amount: 70000, per: minute}]}",
 		provider: "limits: {requests_per_minute: 60000}",
 	}
