@@ -132,7 +132,7 @@ func (h *handler) budgets(ctx context.Context) ([]budgetGroup, time.Time, error)
 	var groups [][]*budget.Limit
 	room := maxBudgets
 	group := func(name string, limits []*budget.Limit) {
-		limits = slices.DeleteFunc(slices.Clone(limits), func(l *budget.Limit) bool { return !single(l) })
+		limits = slices.DeleteFunc(slices.Clone(limits), func(l *budget.Limit) bool { return !l.Single() })
 		limits = limits[:min(len(limits), room)]
 		room -= len(limits)
 		if len(limits) > 0 {

@@ -106,7 +106,7 @@ func (h *handler) team(w http.ResponseWriter, r *http.Request) {
 func (h *handler) levels(ctx context.Context, limits []*budget.Limit) (map[*budget.Limit]budget.LineState, time.Time, error) {
 	var lines []budget.Line
 	for _, l := range limits {
-		if single(l) {
+		if l.Single() {
 			lines = append(lines, budget.Line{Limit: l})
 		}
 	}
@@ -154,19 +154,6 @@ func describe(l *budget.Limit) limitBody {
 }
 
 var scopeOrder = []budget.Scope{budget.Team, budget.Key, budget.Gateway, budget.Model, budget.Provider, budget.User, budget.IP}
-
-// single tells whether l has one counter: a model limit has, unless it is
-// written under something else and counts each model.
-func single(l *budget.Limit) bool {
-	switch l.Scope {
-	case budget.User, budget.IP:
-		return false
-	case budget.Model:
-		return l.Place == string(budget.Model)+"/"+l.Owner
-	default:
-		return true
-	}
-}
 
 // ownLimits are a team's limits and its keys'.
 func ownLimits(t tenant.Team) []*budget.Limit {

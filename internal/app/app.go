@@ -228,6 +228,3 @@ func (a *App) Addr() string { return a.servers.data.addr() }
 
 // AdminAddr is where the admin plane listens.
 func (a *App) AdminAddr() string { return a.servers.admin.addr() }
-
-// Handler is the data plane, for tests in this process.
-func (a *App) Handler() http.Handler { return a.servers.data.http.Handler }

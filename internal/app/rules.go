@@ -119,10 +119,9 @@ func limitsOf(c *config.Config) []*budget.Limit {
 	var all []*budget.Limit
 	add := func(limits []*budget.Limit) {
 		for _, l := range limits {
-			if l.Scope == budget.User || l.Scope == budget.IP || (l.Scope == budget.Model && l.Place != "model/"+l.Owner) {
-				continue
+			if l.Single() {
+				all = append(all, l)
 			}
-			all = append(all, l)
 		}
 	}
 	add(c.Limits)

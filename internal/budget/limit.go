@@ -146,6 +146,19 @@ type Limit struct {
 	Version int64
 }
 
+// Single tells whether the limit has one counter, and not one for each user,
+// address or model: a model limit has one where it is written under its model.
+func (l *Limit) Single() bool {
+	switch l.Scope {
+	case User, IP:
+		return false
+	case Model:
+		return l.Place == string(Model)+"/"+l.Owner
+	default:
+		return true
+	}
+}
+
 // By is the limit's name on the wire (X-LLMGW-Limited-By): scope, owner and
 // name, such as "team/search/tpm", "gateway/all-tpm" or "user/user-tpm".
 func (l *Limit) By() string {

@@ -249,7 +249,7 @@ func (p *plan) counter(l *budget.Limit) string {
 	case budget.IP:
 		return p.caller.ip
 	case budget.Model:
-		if l.Place == "model/"+l.Owner {
+		if l.Single() {
 			return ""
 		}
 		return p.model.Name

@@ -100,7 +100,7 @@ func subject(l *budget.Limit) string {
 	case budget.IP:
 		return "this address"
 	case budget.Model:
-		if l.Place != "model/"+l.Owner {
+		if !l.Single() {
 			return fmt.Sprintf("this model within %s", strings.Replace(l.Place, "/", " ", 1))
 		}
 		return fmt.Sprintf("model %q", l.Owner)
