@@ -31,11 +31,28 @@ func TestWrongUsageIsToldAndNothingRuns(t *testing.T) {
 		{"provider --window -1s", exitProblem, "must not be negative"},
 		{"provider --script sim-nonsense", exitProblem, "nonsense"},
 		{"simulate --nodes 0", exitProblem, "at least 1"},
+		{"simulate --large 70000", exitProblem, "never fits"},
+		{"simulate --pressure -1", exitProblem, "0 to 10 times"},
+		{"simulate --runs 0s", exitProblem, "at least 1"},
 		{"help nonsense", exitUsage, `there is no command "nonsense"`},
 	} {
 		code, out, errs := called(t, strings.Fields(s.args)...)
 		if code != s.code || !strings.Contains(errs, s.err) || out != "" {
 			t.Errorf("llmgw %s: got code %d, stdout %q, stderr %q, want code %d and %q", s.args, code, out, errs, s.code, s.err)
+		}
+	}
+}
+
+func TestSimulatePrintsTablesForTheNumbersGiven(t *testing.T) {
+	code, out, errs := called(t, strings.Fields("simulate --nodes 2 --limit 10 --load 50 --tpm 6000 --large 5000 --reserve 100 --use 50")...)
+	if code != exitOK || errs != "" {
+		t.Fatalf("got code %d, stderr %q", code, errs)
+	}
+	for _, want := range []string{
+		"limit 10/s", "5000 of 6000 tokens/min", "fixed window of 60 s  ", " 98.3 %", "2 nodes, limit 10/s, load 50/s", "when_store_down: local  ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the tables lack %q:\n%s", want, out)
 		}
 	}
 }

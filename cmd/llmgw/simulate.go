@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -12,15 +13,23 @@ import (
 // simulate plays limits on virtual time for the user's own numbers.
 func simulate(args []string, io streams) int {
 	f := flags("simulate", io)
-	q := sim.Question{Policies: []budget.StorePolicy{budget.Open, budget.Closed, budget.Local}}
+	q := sim.Question{Leases: []int64{10, 100}, Policies: []budget.StorePolicy{budget.Open, budget.Closed, budget.Local}}
 	f.IntVar(&q.Nodes, "nodes", 10, "gateways that share the limit")
 	f.Int64Var(&q.Limit, "limit", 100, "requests per second, for all of them")
 	f.IntVar(&q.Load, "load", 300, "requests per second that clients send")
 	syncs := f.String("sync", "20ms,100ms,200ms,500ms", "intervals of counters that are synchronised now and then")
+	m := &q.Minute
+	f.Int64Var(&m.Amount, "tpm", 60_000, "tokens a minute, of a limit with large requests and held reservations")
+	f.Int64Var(&m.Large, "large", 50_000, "tokens of a large request under it")
+	pressure := f.Float64("pressure", 1.2, "what small requests ask for meanwhile, in times the rate")
+	f.Int64Var(&m.Reserve, "reserve", 1000, "tokens that a request reserves under it …")
+	f.Int64Var(&m.Use, "use", 500, "… and uses …")
+	runs := f.Duration("runs", time.Minute, "… by the time that it ends")
 	policy := f.String("when-store-down", "", "open, closed or local; all of them without it")
 	if code, stop := parsed(f, args, 0, 0, io); stop {
 		return code
 	}
+	m.Pressure, m.RunsMS = int64(math.Round(1000**pressure)), runs.Milliseconds()
 	for _, s := range strings.Split(*syncs, ",") {
 		d, err := time.ParseDuration(strings.TrimSpace(s))
 		if err != nil || d < time.Millisecond {

@@ -8,20 +8,21 @@ type Algorithm struct {
 	Result
 }
 
-// Classic is the load that tells the algorithms apart, for a limit of 10 a
-// second: a quiet start, a burst on both sides of a window's edge, and twice
-// the limit for two seconds.
-func Classic() []int64 {
+// Classic is the load that tells the algorithms apart, for a limit per second: a
+// quiet start at half of it, a burst of one and a half on each side of a window's
+// edge, and twice the limit for two seconds. It is eight times the limit.
+func Classic(limit int64) []int64 {
 	return Merge(
-		Every(0, 2*second, second/5),
-		Every(2900, 2900+15*6, 6),
-		Every(3000, 3000+15*6, 6),
-		Every(4*second, 6*second, second/20),
+		Spaced(0, 2*second, limit),
+		Spaced(2900, 90, limit*3/2),
+		Spaced(3000, 90, limit*3/2),
+		Spaced(4*second, 2*second, 4*limit),
 	)
 }
 
 // Algorithms plays a trace against each of the five classic algorithms under a
-// limit of perSecond, and the bucket also with twice the burst.
+// limit of perSecond, and the bucket also with twice the burst. A log of more
+// grants than the product lists is left out.
 func Algorithms(perSecond int64, trace []int64) ([]Algorithm, error) {
 	limit := func(name string, a budget.Algorithm, burst int64) *budget.Limit {
 		return &budget.Limit{Name: name, Unit: budget.Requests, Amount: perSecond, Period: budget.Second, Burst: burst, Bank: 1, Algorithm: a}
@@ -33,6 +34,9 @@ func Algorithms(perSecond int64, trace []int64) ([]Algorithm, error) {
 		limit("token bucket", budget.TokenBucket, perSecond),
 		limit("token bucket, twice the burst", budget.TokenBucket, 2*perSecond),
 	} {
+		if l.Algorithm == budget.SlidingLog && budget.Validate(l) != nil {
+			continue
+		}
 		m, err := NewLimiter(l)
 		if err != nil {
 			return nil, err

@@ -4,10 +4,11 @@
 // own arithmetic (budget.Counter) and its own failover; only time and load are
 // simulated. Nothing here serves requests.
 //
-// sim.go is the limiter and what is measured of a run, trace.go makes loads,
-// algorithms.go compares algorithms, fleet.go ways to share a limit, race.go
-// what a limiter does that reads before it writes, outage.go an absent store,
-// and table.go prints.
+// sim.go is the limiter, the loads and what is measured of a run; algorithms.go
+// compares algorithms, minute.go what becomes of large requests and of held
+// reservations under a limit of tokens a minute, fleet.go ways to share a limit,
+// race.go what a limiter does that reads before it writes, outage.go an absent
+// store, and table.go prints.
 package sim
 
 import (
@@ -54,12 +55,27 @@ func FixedWindow(amount, windowMS int64) *Limiter {
 // Allow decides one request of cost at now, which must not run backwards, and
 // charges it if it is granted.
 func (m *Limiter) Allow(now, cost int64) bool {
+	hold, ok := m.Reserve(now, cost, now)
+	if ok {
+		m.counter.Settle(hold, cost, now)
+	}
+	return ok
+}
+
+// Reserve decides one request of cost at now, which is to end at ends, and holds
+// cost for it if it is granted.
+func (m *Limiter) Reserve(now, cost, ends int64) (budget.Hold, bool) {
 	m.counter.Advance(m.rules, m.bounds(now), now)
 	if out, _ := m.counter.Judge(cost, now); out != budget.Granted {
-		return false
+		return budget.Hold{}, false
 	}
-	m.counter.Settle(m.counter.Take(cost, now, now), cost, now)
-	return true
+	return m.counter.Take(cost, ends, now), true
+}
+
+// Settle ends at now what Reserve granted: used replaces what was held.
+func (m *Limiter) Settle(now int64, hold budget.Hold, used int64) {
+	m.counter.Advance(m.rules, m.bounds(now), now)
+	m.counter.Settle(hold, used, now)
 }
 
 // Left is what the limiter still has at now.
@@ -108,11 +124,11 @@ func play(m *Limiter, trace []int64) Result {
 	return measure(len(trace), admitted)
 }
 
-// Every is a trace of one request each step ms, from start until before end.
-func Every(start, end, step int64) []int64 {
-	var trace []int64
-	for t := start; t < end; t += step {
-		trace = append(trace, t)
+// Spaced is a trace of n requests, evenly spread over length ms from start.
+func Spaced(start, length, n int64) []int64 {
+	trace := make([]int64, n)
+	for i := range trace {
+		trace[i] = start + int64(i)*length/n
 	}
 	return trace
 }
@@ -126,10 +142,5 @@ func Merge(traces ...[]int64) []int64 {
 
 // Steady is a trace of perSecond requests a second, evenly spread over seconds.
 func Steady(perSecond int, seconds int) []int64 {
-	n := perSecond * seconds
-	trace := make([]int64, n)
-	for i := range trace {
-		trace[i] = int64(i) * second / int64(perSecond)
-	}
-	return trace
+	return Spaced(0, int64(seconds)*second, int64(perSecond)*int64(seconds))
 }

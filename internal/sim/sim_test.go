@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +11,7 @@ import (
 )
 
 func TestTheClassicTraceTellsTheAlgorithmsApart(t *testing.T) {
-	got, err := Algorithms(10, Classic())
+	got, err := Algorithms(10, Classic(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,19 +92,64 @@ func TestAnAbsentStoreIsMetByThePolicy(t *testing.T) {
 	}
 }
 
+func TestTheClassicTraceIsTheKnownOne(t *testing.T) {
+	got := Classic(10)
+	want := Merge(
+		Spaced(0, 2000, 10), // 5/s for 2 s
+		[]int64{2900, 2906, 2912, 2918, 2924, 2930, 2936, 2942, 2948, 2954, 2960, 2966, 2972, 2978, 2984},
+		[]int64{3000, 3006, 3012, 3018, 3024, 3030, 3036, 3042, 3048, 3054, 3060, 3066, 3072, 3078, 3084},
+		Spaced(4000, 2000, 40), // 20/s for 2 s
+	)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAnyLimitCanBeComparedButALongLog(t *testing.T) {
+	for _, s := range []struct {
+		limit int64
+		rows  int
+	}{{1, 5}, {7, 5}, {1000, 5}, {1001, 4}, {100_000, 4}} {
+		got, err := Algorithms(s.limit, Classic(s.limit))
+		if err != nil || len(got) != s.rows {
+			t.Errorf("%d a second: got %d rows (%v), want %d", s.limit, len(got), err, s.rows)
+		}
+		for _, a := range got {
+			if a.Name == "sliding log" && int64(a.Worst) > s.limit {
+				t.Errorf("%d a second: a log let %d through in a second", s.limit, a.Worst)
+			}
+		}
+	}
+}
+
 func TestTheTablesAnswerTheUsersOwnNumbers(t *testing.T) {
+	own := Question{
+		Nodes: 4, Limit: 40, Load: 200, Sync: []int64{100}, Leases: []int64{20}, Policies: []budget.StorePolicy{budget.Local},
+		Minute: Minute{Amount: 6000, Large: 4000, Pressure: 1500, Reserve: 300, Use: 100, RunsMS: 90 * second},
+	}
 	var b strings.Builder
-	q := Question{Nodes: 4, Limit: 40, Load: 200, Sync: []int64{100}, Policies: []budget.StorePolicy{budget.Local}}
-	if err := q.Print(&b); err != nil {
+	if err := own.Print(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 nodes, limit 40/s, load 200/s", "one shared counter", "each 100 ms", "when_store_down: local", "fixed window"} {
+	for _, want := range []string{
+		"limit 40/s: half of it", "admitted of 320", "fixed window",
+		"4000 of 6000 tokens/min at once, among small requests for 1.5 times the rate", "polling each second", "with a claim",
+		"6000 tokens/min, requests of 90 s reserve 300 and use 100", "fixed window of 60 s", "token bucket, bank: 4",
+		"4 nodes, limit 40/s, load 200/s", "one shared counter", "each 100 ms", "leases of 20", "when_store_down: local",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the tables lack %q:\n%s", want, b.String())
 		}
 	}
-	q.Nodes = 0
-	if err := q.Print(&b); err == nil {
-		t.Error("got tables for no node at all")
+	for what, change := range map[string]func(*Question){
+		"no node at all":          func(q *Question) { q.Nodes = 0 },
+		"a minute without tokens": func(q *Question) { q.Minute = Minute{} },
+		"a lease of nothing":      func(q *Question) { q.Leases = []int64{0} },
+	} {
+		q := own
+		change(&q)
+		if err := q.Print(io.Discard); err == nil {
+			t.Errorf("got tables for %s", what)
+		}
 	}
 }

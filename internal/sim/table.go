@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"llmgw/internal/budget"
@@ -14,6 +15,10 @@ type Question struct {
 	Limit int64 // requests per second for all of them
 	Load  int   // requests per second that clients send
 	Sync  []int64
+	// Leases are sizes to take requests in from the store.
+	Leases []int64
+	// Minute is a limit of tokens.
+	Minute Minute
 	// Policies are what an absent store is met with.
 	Policies []budget.StorePolicy
 }
@@ -27,8 +32,14 @@ func (q Question) Print(w io.Writer) error {
 	if q.Nodes < 1 || q.Limit < 1 || q.Load < 1 {
 		return fmt.Errorf("nodes, limit and load must be at least 1, not %d, %d and %d", q.Nodes, q.Limit, q.Load)
 	}
+	if slices.ContainsFunc(q.Leases, func(n int64) bool { return n < 1 }) {
+		return fmt.Errorf("a lease is of 1 request at least, not %d", slices.Min(q.Leases))
+	}
+	if err := q.Minute.check(); err != nil {
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for i, part := range []func(io.Writer) error{q.algorithms, q.fleets, q.races, q.outages} {
+	for i, part := range []func(io.Writer) error{q.algorithms, q.large, q.held, q.fleets, q.races, q.leases, q.outages} {
 		if i > 0 {
 			fmt.Fprintln(t)
 		}
@@ -40,13 +51,53 @@ func (q Question) Print(w io.Writer) error {
 }
 
 func (q Question) algorithms(w io.Writer) error {
-	all, err := Algorithms(10, Classic())
+	trace := Classic(q.Limit)
+	all, err := Algorithms(q.Limit, trace)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "limit of 10/s on the classic trace\tadmitted of 80\tmost in a second\t")
+	fmt.Fprintf(w, "limit %d/s: half of it, a burst on both sides of a second's edge, twice the limit\tadmitted of %d\tmost in a second\t\n", q.Limit, len(trace))
 	for _, a := range all {
 		fmt.Fprintf(w, "%s\t%d\t%d\t\n", a.Name, a.Admitted, a.Worst)
+	}
+	return nil
+}
+
+func (q Question) large(w io.Writer) error {
+	m := q.Minute
+	fmt.Fprintf(w, "%d of %d tokens/min at once, among small requests for %.1f times the rate\tgranted after\t\n", m.Large, m.Amount, float64(m.Pressure)/1000)
+	for _, row := range []struct {
+		name  string
+		claim Claim
+	}{{"polling each second", Polls}, {"with a claim on half of the refill", Claims}} {
+		ms, granted, err := m.LargeWaits(row.claim)
+		if err != nil {
+			return err
+		}
+		after := fmt.Sprintf("%d s", ms/second)
+		if !granted {
+			after = "not in 55 min"
+		}
+		fmt.Fprintf(w, "%s\t%s\t\n", row.name, after)
+	}
+	return nil
+}
+
+func (q Question) held(w io.Writer) error {
+	m := q.Minute
+	fmt.Fprintf(w, "%d tokens/min, requests of %d s reserve %d and use %d\tof the limit used\t\n", m.Amount, m.RunsMS/second, m.Reserve, m.Use)
+	row := func(name string, l *Limiter) { fmt.Fprintf(w, "%s\t%.1f %%\t\n", name, 100*m.Utilisation(l)) }
+	row("fixed window of 60 s", FixedWindow(m.Amount, 60*second))
+	for _, bank := range []int64{1, 2, 4, 0} {
+		l, err := m.Bucket(bank)
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("token bucket, bank: %d", bank)
+		if bank == 0 {
+			name = "token bucket without a bank cap"
+		}
+		row(name, l)
 	}
 	return nil
 }
@@ -83,6 +134,18 @@ func (q Question) races(w io.Writer) error {
 			name = "atomic"
 		}
 		fmt.Fprintf(w, "%s\t%d\t\n", name, ReadThenWrite(q.Load, q.Limit, trip))
+	}
+	return nil
+}
+
+func (q Question) leases(w io.Writer) error {
+	fmt.Fprintf(w, "%d requests/s that the limit admits\tcalls of the store/s\t\n", q.Load)
+	for _, l := range Leases(q.Load, append([]int64{1}, q.Leases...)...) {
+		name := fmt.Sprintf("leases of %d", l.Size)
+		if l.Size == 1 {
+			name = "one call each"
+		}
+		fmt.Fprintf(w, "%s\t%d\t\n", name, l.Calls)
 	}
 	return nil
 }
