@@ -132,11 +132,16 @@ type Settled struct {
 	Unbooked int64
 }
 
-// Progress tells what an open reservation has used so far, of each line.
+// Progress tells what an open reservation has used so far, of each line, and
+// may give back a part of it.
 type Progress struct {
 	ID    string
 	Lines []Line
 	Used  []int64
+	// Keep lowers what each line has reserved to this, but not below what was
+	// used; the rest goes back at once. It never raises it, so that a repeated or
+	// late report does no harm. nil: nothing goes back.
+	Keep []int64
 }
 
 // Correction lowers a counter to what its provider says is left.
@@ -186,7 +191,8 @@ type Store interface {
 	// Settle ends reservations, each on its own: refill, then charge the
 	// difference. Settling twice has no effect. It returns one Settled for each.
 	Settle(ctx context.Context, s []Settlement) ([]Settled, error)
-	// Report notes what open reservations have used so far.
+	// Report notes what open reservations have used so far, and gives back what
+	// they do not keep.
 	Report(ctx context.Context, p []Progress) error
 	// Read returns counters as they stand now, refilled; Amount is ignored but
 	// for LineState.Wait and Outcome, which judge it.

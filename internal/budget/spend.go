@@ -43,6 +43,21 @@ func (c *Counter) Note(h Hold, used int64) Hold {
 	return h
 }
 
+// Shrink gives back what h took beyond keep, but for what was noted.
+func (c *Counter) Shrink(h Hold, keep int64) Hold {
+	keep = max(keep, h.Noted)
+	n := h.Taken - keep
+	if n <= 0 {
+		return h
+	}
+	if c.holds(h) {
+		c.Open = max(0, c.Open-n)
+	}
+	c.refund(h, n)
+	h.Taken = keep
+	return h
+}
+
 // Settle ends h: what was used replaces what was taken. It returns what
 // exceeded the debt and was not charged.
 func (c *Counter) Settle(h Hold, used, now int64) (unbooked int64) {

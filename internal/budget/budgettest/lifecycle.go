@@ -150,6 +150,54 @@ var lifecycleCases = []testCase{
 		b.settle(id, lines, 30)
 		b.left(tpm, 70, 0)
 	}},
+	{"a report may give back, and never takes", func(b *table) {
+		tpm, two := bucket("tpm", 100), slots("slots", 3)
+		lines := []budget.Line{line(tpm, 60), line(two, 2)}
+		id := b.grant(lines...)
+		b.keep(id, lines, []int64{10, 0}, 45, 1)
+		b.left(tpm, 55, 35)
+		b.left(two, 2, 1)
+		b.keep(id, lines, nil, 50, 2) // a late report
+		b.left(tpm, 55, 35)
+		b.left(two, 2, 1)
+		b.keep(id, lines, nil, 5) // less than was used, and of one line
+		b.left(tpm, 90, 0)
+		b.left(two, 2, 1)
+		b.settle(id, lines, 30, 1)
+		b.left(tpm, 70, 0)
+		b.left(two, 3, 0)
+		b.keep(id, lines, nil, 0, 0) // settled
+		b.left(tpm, 70, 0)
+	}},
+	{"what is given back goes to the period it came from", func(b *table) {
+		month := monthly(100, time.UTC)
+		log := with(sliding(budget.SlidingLog, 100), func(l *budget.Limit) { l.Name = "log" })
+		window := sliding(budget.SlidingWindow, 100)
+		lines := []budget.Line{line(month, 60), line(log, 60), line(window, 60)}
+		b.minuteStart()
+		id := b.grant(lines...)
+		b.keep(id, lines, nil, 20, 20, 20)
+		b.left(month, 80, 20)
+		b.left(log, 80, 20)
+		b.left(window, 80, 20)
+		b.move(31 * 24 * time.Hour)
+		b.keep(id, lines, nil, 10, 10, 10)
+		b.left(month, 100, 0)
+		b.settle(id, lines, 10, 10, 10)
+		b.left(month, 100, 0)
+		b.left(log, 100, 0)
+		b.left(window, 100, 0)
+	}},
+	{"S17 a crash charges of what is kept", func(b *table) {
+		tpm := with(bucket("tpm", 1000), func(l *budget.Limit) { l.Amount = 1 })
+		lines := []budget.Line{line(tpm, 80)}
+		b.request(budget.Request{ID: "kept", Lines: lines, CrashCharge: budget.ChargeFull})
+		b.keep("kept", lines, []int64{10}, 30)
+		b.left(tpm, 970, 20)
+		b.die()
+		b.reclaim(silence, 100)
+		b.left(tpm, 970, 0)
+	}},
 	{"S18 many streams report and settle in one call each", func(b *table) {
 		tpm := bucket("tpm", 1_000_000)
 		lines := []budget.Line{line(tpm, 100)}
@@ -232,6 +280,14 @@ var lifecycleCases = []testCase{
 		b.grant()
 		b.left(tpm, 100, 0)
 	}},
+}
+
+// keep reports what was used and gives back all but kept.
+func (b *table) keep(id string, lines []budget.Line, used []int64, kept ...int64) {
+	b.t.Helper()
+	if err := b.store.Report(context.Background(), []budget.Progress{{ID: id, Lines: lines, Used: used, Keep: kept}}); err != nil {
+		b.t.Fatalf("report %s: %v", id, err)
+	}
 }
 
 func (b *table) report(id string, lines []budget.Line, used ...int64) {

@@ -171,13 +171,21 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 			continue
 		}
 		for i := range rec.parts {
-			part := &rec.parts[i]
-			if part.line >= len(p.Used) || part.hold.Taken < 0 {
-				continue
-			}
-			part.c.Advance(budget.Rules{}, budget.Bounds{}, now)
-			part.hold = part.c.Note(part.hold, min(max(p.Used[part.line], 0), budget.MaxExact))
+			rec.parts[i].report(p, now)
 		}
 	}
 	return nil
+}
+
+func (p *part) report(of budget.Progress, now int64) {
+	if p.hold.Taken < 0 || p.line >= max(len(of.Used), len(of.Keep)) {
+		return
+	}
+	p.c.Advance(budget.Rules{}, budget.Bounds{}, now)
+	if p.line < len(of.Used) {
+		p.hold = p.c.Note(p.hold, min(max(of.Used[p.line], 0), budget.MaxExact))
+	}
+	if p.line < len(of.Keep) {
+		p.hold = p.c.Shrink(p.hold, max(of.Keep[p.line], 0))
+	}
 }

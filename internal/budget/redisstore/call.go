@@ -196,9 +196,13 @@ func (w *reserving) cancellation() *settling {
 
 // usedBody is a settlement's mode, count and numbers.
 func usedBody(used []int64) []byte {
-	b := make([]byte, 0, 2+8*len(used))
-	b = append(b, 0, byte(len(used)))
-	for _, n := range used {
+	return appendInts(append(make([]byte, 0, 2+8*len(used)), 0), used)
+}
+
+// appendInts is a count and so many numbers.
+func appendInts(b []byte, list []int64) []byte {
+	b = append(b, byte(len(list)))
+	for _, n := range list {
 		b = appendInt(b, min(max(n, 0), budget.MaxExact))
 	}
 	return b

@@ -107,6 +107,23 @@ func (m *modelled) note(h *modelHold, used int64) {
 	h.noted = used
 }
 
+func (m *modelled) shrink(h *modelHold, keep, now int64) {
+	keep = max(keep, h.noted)
+	if keep >= h.taken {
+		return
+	}
+	switch {
+	case m.limit.Algorithm == budget.Slots:
+		m.open -= h.taken - keep
+	default:
+		if m.current(h.mark) {
+			m.open = max(0, m.open-(h.taken-keep))
+		}
+		m.refund(h.mark, h.taken-keep, now)
+	}
+	h.taken = keep
+}
+
 func (m *modelled) settle(h modelHold, used, now int64) int64 {
 	if m.limit.Algorithm == budget.Slots {
 		m.open -= h.taken

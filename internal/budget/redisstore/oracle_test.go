@@ -421,28 +421,41 @@ func (o *oracle) settleAgain() {
 	}
 }
 
-// report tells the progress of a random open reservation.
+// report tells the progress of a random open reservation, and gives back a part
+// of some.
 func (o *oracle) report() {
 	if len(o.open) == 0 {
 		return
 	}
 	q := pick(o.random, o.open...)
-	var used []int64
+	var used, keep []int64
+	gives := o.random.IntN(2) == 0
 	for j, i := range q.which {
 		u := o.random.Int64N(q.lines[j].Amount*2 + 1)
 		used = append(used, u)
+		if gives {
+			keep = append(keep, pick(o.random, 0, u, q.lines[j].Amount-1, o.random.Int64N(q.lines[j].Amount*2+1)))
+		}
 		if q.hold[j].Taken < 0 {
 			continue
 		}
 		undo, known := o.attempt(i), o.known[i]
 		o.advanceAlone(i)
-		noted, current := q.hold[j].Noted, o.models[i].current(q.hold[j].Mark)
+		was, current := q.hold[j], o.models[i].current(q.hold[j].Mark)
 		q.hold[j] = o.goes[i].Note(q.hold[j], u)
 		o.models[i].note(&q.models[j], u)
-		undo(q.hold[j].Noted != noted && current && o.limits[i].Algorithm != budget.Slots)
+		if gives {
+			q.hold[j] = o.goes[i].Shrink(q.hold[j], max(keep[j], 0))
+			o.models[i].shrink(&q.models[j], max(keep[j], 0), o.now)
+		}
+		if q.hold[j].Taken != q.models[j].taken {
+			o.fail("%s: Go keeps %d, the model %d", o.name(i), q.hold[j].Taken, q.models[j].taken)
+		}
+		gone := q.hold[j].Taken != was.Taken
+		undo(gone || q.hold[j].Noted != was.Noted && current && o.limits[i].Algorithm != budget.Slots)
 		o.known[i] = known
 	}
-	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), usedBody(used)[1:]},
+	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInts(appendInts(nil, used), keep)},
 		func(*reader) error { return nil })
 }
 

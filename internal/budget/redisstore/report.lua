@@ -1,9 +1,11 @@
--- report.lua: notes what open reservations have used so far.
+-- report.lua: notes what open reservations have used so far, and gives back
+-- what they do not keep.
 --
 -- KEYS[1]          the base of all keys
 -- KEYS[2 ..]       the records
 -- ARGV[1]          the time in ms, or 0 for Redis's own
--- ARGV[2]          the reports: count, what was used of each line
+-- ARGV[2]          the reports: count, what was used of each line; count, what
+--                  is kept of each line
 -- returns          the time
 --
 -- The same in Go: memstore/settle.go, Report.
@@ -23,22 +25,34 @@ for i = 1, #stored do
 end
 fetch(base, records, now)
 
-local pos, count = 1
-for i = 2, #KEYS do
-  local used = {}
+local pos = 1
+local function numbers()
+  local list, count = {}
   count, pos = unpack_struct('<B', blob, pos)
-  for j = 1, count do used[j], pos = unpack_struct('<d', blob, pos) end
-  local rec = records[KEYS[i]]
-  if rec and rec.status == OPEN and not fenced[rec.epoch] then
-    for j = 0, (rec.n - 1) * WIDTH, WIDTH do
-      local n, noted, c = used[rec[j + LINE]], rec[j + NOTED], counters[rec[j + KEY]]
-      if n and n > noted and rec[j + TAKEN] >= 0 then
-        if c then note(c, rec[j + TAKEN], noted, rec[j + MARK], n) end
-        rec[j + NOTED] = n
-      end
+  for j = 1, count do list[j], pos = unpack_struct('<d', blob, pos) end
+  return list
+end
+
+local function report(rec, used, kept)
+  for j = 0, (rec.n - 1) * WIDTH, WIDTH do
+    local taken, noted, c = rec[j + TAKEN], rec[j + NOTED], counters[rec[j + KEY]]
+    local n, keep = used[rec[j + LINE]], kept[rec[j + LINE]]
+    if n and n > noted and taken >= 0 then
+      if c then note(c, taken, noted, rec[j + MARK], n) end
+      rec[j + NOTED], noted = n, n
     end
-    rec.changed = true
+    if keep and taken >= 0 then
+      -- A missing counter is a full one: nothing can go back to it.
+      rec[j + TAKEN] = c and shrink(c, taken, noted, rec[j + MARK], keep) or min(taken, max(keep, noted))
+    end
   end
+  rec.changed = true
+end
+
+for i = 2, #KEYS do
+  local used, kept = numbers(), numbers()
+  local rec = records[KEYS[i]]
+  if rec and rec.status == OPEN and not fenced[rec.epoch] then report(rec, used, kept) end
 end
 write(base, records, now)
 return pack('<d', now)

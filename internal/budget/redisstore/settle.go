@@ -131,14 +131,14 @@ func (s *Store) endEverywhere(ctx context.Context, st budget.Settlement, done fu
 // Report implements budget.Store.
 func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 	batches := make(map[string]*reports)
-	add := func(base, id string, used []int64) error {
+	add := func(base, id string, used, keep []int64) error {
 		b := batches[base]
 		if b == nil {
 			b = &reports{base: base}
 			batches[base] = b
 		}
 		b.keys = append(b.keys, recordKey(base, id))
-		b.blob = append(b.blob, usedBody(used)[1:]...)
+		b.blob = appendInts(appendInts(b.blob, used), keep)
 		if len(b.keys) < maxSettles {
 			return nil
 		}
@@ -146,15 +146,16 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 	}
 	for i := range progress {
 		p := &progress[i]
-		if len(p.ID) > maxText || len(p.Used) > 100 {
+		if len(p.ID) > maxText || len(p.Used) > 100 || len(p.Keep) > 100 {
 			return fmt.Errorf("report %s: %w", p.ID, errText)
 		}
-		bases, used := []string{s.prefix}, map[string][]int64{s.prefix: p.Used}
+		bases, used, keep := []string{s.prefix}, map[string][]int64{s.prefix: p.Used}, map[string][]int64{s.prefix: p.Keep}
 		if s.cluster {
 			bases, used = s.spread(p.Lines, p.Used)
+			_, keep = s.spread(p.Lines, p.Keep)
 		}
 		for _, base := range bases {
-			if err := add(base, p.ID, used[base]); err != nil {
+			if err := add(base, p.ID, used[base], keep[base]); err != nil {
 				return err
 			}
 		}

@@ -92,6 +92,17 @@ local function refund(c, mark, n)
   end
 end
 
+-- shrink gives back what was taken beyond keep, but for what was noted, and
+-- returns what is still taken.
+local function shrink(c, taken, noted, mark, keep)
+  keep = max(keep, noted)
+  if keep >= taken then return taken end
+  if holds(c, mark) then c.open = max(0, c.open - (taken - keep)) end
+  refund(c, mark, taken - keep)
+  c.changed = true
+  return keep
+end
+
 -- settle ends what was taken: used replaces it. It returns what was not charged.
 local function settle(c, taken, noted, mark, used, now)
   c.changed = true
