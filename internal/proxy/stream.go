@@ -152,12 +152,14 @@ func (a *relayed) copy() error {
 				err = a.overdrawn(n)
 			}
 		}
+		if err == nil {
+			continue
+		}
+		a.rec.last = time.Now() // until now the provider was waited for
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
+		return err
 	}
 }
 
