@@ -8,7 +8,7 @@
 // spend.go and state.go are a counter of any kind, bucket.go, claim.go,
 // pacing.go, window.go, log.go, calendar.go and slots.go the arithmetic of each, free of
 // any store and clock; decide.go puts the lines of a request together. memstore and redisstore are the two stores, held equal by
-// budgettest; failover decides when a store cannot answer.
+// budgettest; lease saves calls of a store, failover decides when it cannot answer.
 //
 // The package does not know HTTP, models or prices: its callers turn those
 // into amounts.
@@ -56,7 +56,7 @@ type CrashCharge string
 
 // The charges of a reclaimed reservation.
 const (
-	ChargeProgress CrashCharge = "progress" // what was last reported, nothing if nothing was
+	ChargeProgress CrashCharge = "progress" // what was last reported, with its margin; nothing if nothing was
 	ChargeFull     CrashCharge = "full"
 	ChargeNone     CrashCharge = "none"
 )
@@ -92,6 +92,8 @@ type Verdict struct {
 	Degraded bool
 	// Repeated says that the ID was already open and this call charged nothing.
 	Repeated bool
+	// Leased says that this process decided it, from a lease, without a call.
+	Leased bool
 }
 
 // LineState is a counter as it stands after a decision.
@@ -130,6 +132,8 @@ type Settled struct {
 	Known bool
 	// Unbooked is what exceeded a line's MaxDebt and was not charged, summed.
 	Unbooked int64
+	// Leased says that it was settled within a lease, without a call.
+	Leased bool
 }
 
 // Progress tells what an open reservation has used so far, of each line, and
@@ -142,6 +146,10 @@ type Progress struct {
 	// used; the rest goes back at once. It never raises it, so that a repeated or
 	// late report does no harm. nil: nothing goes back.
 	Keep []int64
+	// Crash is what ChargeProgress charges each line if the gateway dies before it
+	// tells more: not less than was used, nor more than is reserved. So much stays
+	// open until it is Used, for it may yet come back. nil: as told before.
+	Crash []int64
 }
 
 // Correction lowers a counter to what its provider says is left.
@@ -219,7 +227,7 @@ type Store interface {
 type Enqueuer interface {
 	// Enqueue takes s's place in the order of the store's calls and returns at
 	// once: a Reserve that this process begins later is decided after s. done is
-	// called once, from another goroutine, with what came of it.
+	// called once with what came of it, maybe before Enqueue returns.
 	Enqueue(s Settlement, done func(Settled, error))
 }
 

@@ -80,6 +80,9 @@ func (l *Limiter) try(ctx context.Context, r *budget.Request) (budget.Verdict, e
 	}
 	start := time.Now()
 	v, err := l.store.Reserve(ctx, *r)
+	if v.Leased {
+		return v, nil // no call was made: it tells nothing of the store
+	}
 	end := time.Now()
 	if l.judge("reserve", end.Sub(start), err) && err == nil {
 		l.keeper.Observe(v.At, start, end)

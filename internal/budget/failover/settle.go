@@ -75,7 +75,7 @@ func (l *Limiter) settleNow(r *record) {
 
 // settled takes the store's answer to one settlement.
 func (l *Limiter) settled(r *record, s budget.Settled, took time.Duration, err error) {
-	if !l.judge("settle", took, err) {
+	if !s.Leased && !l.judge("settle", took, err) {
 		l.queue.push(r)
 		l.nudge()
 		return

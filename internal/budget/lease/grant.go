@@ -1,0 +1,249 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// lease is what one reservation of the store is divided into. Of each line
+//
+//	kept = ended + open + left
+//
+// and the group's mu guards all of it.
+type lease struct {
+	id    string
+	group *group
+	epoch budget.Epoch
+	crash budget.CrashCharge
+	lines []budget.Line // as reserved
+
+	kept     []int64 // what the store has reserved, as far as it has told
+	ended    []int64 // used by requests that have ended; of slots nothing
+	open     []int64 // reserved by requests that have not
+	noted    []int64 // used by those so far
+	reported []int64 // told to the store as used
+
+	members int
+	states  []budget.LineState // just after the lease was granted
+	at      time.Time          // when that was, in the store's time
+	got     time.Time          // and in ours
+	expires time.Time
+	last    time.Time // a grant
+	endFrom time.Time // not to be ended in the store before
+	closed  bool      // grants no more
+	dirty   bool      // the store does not know all of it
+}
+
+// left is what line i has for further requests, or to give back; negative if
+// requests used more than they had reserved.
+func (l *lease) left(i int) int64 { return l.kept[i] - l.ended[i] - l.open[i] }
+
+// close ends the granting.
+func (l *lease) close() {
+	if l.closed {
+		return
+	}
+	l.closed, l.dirty = true, true
+	if l.group.lease == l {
+		l.group.lease = nil
+	}
+}
+
+// Reserve implements budget.Store. A verdict that took no call says Leased.
+//
+// An ID that is open in a lease is granted again as a repeat. One that has ended
+// there is not remembered: callers use an ID for one attempt.
+func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, error) {
+	if err := ctx.Err(); err != nil {
+		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
+	}
+	if m := s.members.get(r.ID); m != nil {
+		return m.again(&r)
+	}
+	g := s.group(&r)
+	if g == nil {
+		return s.pass(ctx, &r)
+	}
+	if v, ok := s.grant(g, &r); ok {
+		return v, nil
+	}
+	v, err := s.pass(ctx, &r)
+	if err == nil && v.Outcome == budget.Granted {
+		s.consider(g, &r, v.Lines)
+	}
+	return v, err
+}
+
+// pass lets the store decide. Before it refuses, what is leased here of the
+// limits in question goes back.
+func (s *Store) pass(ctx context.Context, r *budget.Request) (budget.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, *r)
+	if err != nil {
+		return v, err
+	}
+	s.clock.see(v.At)
+	if v.Outcome == budget.Granted || !s.giveBack(ctx, r, &v) {
+		return v, nil
+	}
+	return s.Store.Reserve(ctx, *r)
+}
+
+// grant decides r from its group's lease, if that has enough.
+func (s *Store) grant(g *group, r *budget.Request) (budget.Verdict, bool) {
+	now := time.Now()
+	g.mu.Lock()
+	g.demand.see(r.Lines, now, s.cfg.Busy)
+	l := g.lease
+	if l == nil || !l.fits(r, now) {
+		g.mu.Unlock()
+		return budget.Verdict{}, false
+	}
+	m := newMember(l, r)
+	if !s.members.put(r.ID, m) {
+		g.mu.Unlock()
+		return budget.Verdict{}, false // two calls with one id at a time: the store tells
+	}
+	for i := range r.Lines {
+		l.open[i] += r.Lines[i].Amount
+	}
+	l.members++
+	l.last = now
+	v := l.verdict(now)
+	var next []int64
+	if !g.asking && l.nearlySpent(now) {
+		next = s.plan(g, v.Lines, now)
+	}
+	g.mu.Unlock()
+	s.granted.Add(1)
+	if next != nil {
+		s.acquire(g, r, next)
+	}
+	return v, true
+}
+
+func (l *lease) fits(r *budget.Request, now time.Time) bool {
+	if l.closed || l.epoch != r.Epoch || !now.Before(l.expires) {
+		return false
+	}
+	for i := range r.Lines {
+		if r.Lines[i].Amount < 0 || r.Lines[i].Amount > l.left(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// nearlySpent tells whether three quarters of the lease, or half of its time,
+// are over.
+func (l *lease) nearlySpent(now time.Time) bool {
+	if now.Sub(l.got) > lifetime/2 {
+		return true
+	}
+	for i := range l.kept {
+		if 4*l.left(i) < l.kept[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// consider asks for a lease if g, whose counters stand as states say, is busy.
+func (s *Store) consider(g *group, r *budget.Request, states []budget.LineState) {
+	g.mu.Lock()
+	var amounts []int64
+	if g.lease == nil && !g.asking {
+		amounts = s.plan(g, states, time.Now())
+	}
+	g.mu.Unlock()
+	if amounts != nil {
+		s.acquire(g, r, amounts)
+	}
+}
+
+// plan is what to ask for, or nil; it marks g as asking. g.mu is held.
+func (s *Store) plan(g *group, states []budget.LineState, now time.Time) []int64 {
+	if g.demand.steady < s.cfg.Steady || now.Before(g.notYet) || s.ctx.Err() != nil {
+		return nil
+	}
+	amounts := g.amounts(states, s.fleet.Load())
+	if amounts == nil {
+		g.notYet = now.Add(cooling)
+		return nil
+	}
+	g.asking = true
+	return amounts
+}
+
+// acquire asks the store for a lease, in the background.
+func (s *Store) acquire(g *group, r *budget.Request, amounts []int64) {
+	ask := budget.Request{
+		ID: s.nextID(), Epoch: r.Epoch, CrashCharge: crashCharge(r.CrashCharge), Lifetime: r.Lifetime,
+		Lines: slices.Clone(g.lines), NotAfter: s.clock.in(s.cfg.Timeout + slack),
+	}
+	for i := range ask.Lines {
+		ask.Lines[i].Amount = amounts[i]
+	}
+	l := &lease{id: ask.ID, group: g, epoch: r.Epoch, crash: r.CrashCharge, lines: ask.Lines}
+	n := len(amounts)
+	numbers := make([]int64, 5*n)
+	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.reported} {
+		*list = numbers[i*n : (i+1)*n : (i+1)*n]
+	}
+	s.asking.Go(func() { s.ask(l, ask) })
+}
+
+// crashCharge is the lease's own. What ended in it is charged whatever the policy.
+func crashCharge(c budget.CrashCharge) budget.CrashCharge {
+	if c == budget.ChargeNone {
+		return budget.ChargeProgress
+	}
+	return c
+}
+
+// ask makes the call, and what came of it the group's lease.
+func (s *Store) ask(l *lease, r budget.Request) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	sent := time.Now()
+	v, err := s.Store.Reserve(ctx, r)
+	s.cfg.Observer.StoreCall("lease", time.Since(sent), err)
+	g := l.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asking = false
+	switch {
+	case err == nil && v.Outcome == budget.Granted:
+		l.begin(r.Lines, &v, sent)
+		if g.lease != nil {
+			g.lease.close()
+		}
+		g.lease = l
+		s.add(l)
+		return
+	case err != nil:
+		// It may have been applied, or yet be: when it no more can, it is ended.
+		l.closed, l.endFrom = true, time.Now().Add(s.cfg.Timeout+2*slack)
+		s.add(l)
+	}
+	g.notYet = time.Now().Add(cooling)
+}
+
+// begin makes l what the store has granted. Its time counts from when it was
+// asked for, and ends with the periods of its budgets.
+func (l *lease) begin(lines []budget.Line, v *budget.Verdict, sent time.Time) {
+	l.states, l.at, l.got, l.last = v.Lines, v.At, sent, sent
+	l.expires = sent.Add(lifetime)
+	for i := range lines {
+		l.kept[i] = lines[i].Amount
+		if lines[i].Limit.Algorithm != budget.CalendarUsage {
+			continue
+		}
+		if end := sent.Add(v.Lines[i].Reset); end.Before(l.expires) {
+			l.expires = end
+		}
+	}
+}

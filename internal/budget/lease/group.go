@@ -1,0 +1,190 @@
+package lease
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"llmgw/internal/budget"
+)
+
+// group is the requests that meet the same counters.
+type group struct {
+	lines []budget.Line // in their order, without amounts
+	keys  []counterKey
+
+	mu     sync.Mutex
+	demand demand
+	lease  *lease    // that requests are granted from, or nil
+	asking bool      // for one
+	notYet time.Time // none before
+}
+
+// counterKey names a counter, over reloads.
+type counterKey struct{ limit, value string }
+
+func keyOf(l budget.Line) counterKey {
+	return counterKey{budget.KeyPrefix(l.Limit), budget.KeyValue(l.Value)}
+}
+
+// groups finds the group of a request.
+type groups struct {
+	mu    sync.RWMutex
+	m     map[uint64]*group
+	swept time.Time
+}
+
+// leasable tells whether l's counter can be spent from in advance.
+func leasable(l *budget.Limit) bool {
+	switch l.Algorithm {
+	case budget.TokenBucket, budget.CalendarUsage, budget.Slots:
+		return l.Mode == budget.Enforce && l.Candidate == 0 && l.Scope != budget.Provider
+	default:
+		return false
+	}
+}
+
+// group is r's group, or nil if r cannot be granted from a lease.
+func (s *Store) group(r *budget.Request) *group {
+	if r.Shadow || r.Force || len(r.Lines) == 0 {
+		return nil
+	}
+	var sum uint64
+	for i := range r.Lines {
+		if !leasable(r.Lines[i].Limit) {
+			return nil
+		}
+		sum = sum*31 + maphash.Comparable(s.seed, r.Lines[i].Limit)
+		if v := r.Lines[i].Value; v != "" {
+			sum = sum*31 + maphash.String(s.seed, v)
+		}
+	}
+	s.groups.mu.RLock()
+	g := s.groups.m[sum]
+	s.groups.mu.RUnlock()
+	if g == nil {
+		g = s.groups.make(sum, r.Lines)
+	}
+	if g == nil || !g.of(r.Lines) {
+		return nil
+	}
+	return g
+}
+
+// of tells whether lines meet g's counters.
+func (g *group) of(lines []budget.Line) bool {
+	if len(lines) != len(g.lines) {
+		return false
+	}
+	for i := range lines {
+		if lines[i].Limit != g.lines[i].Limit || lines[i].Value != g.lines[i].Value {
+			return false
+		}
+	}
+	return true
+}
+
+// make enters a new group, unless there are too many busier ones.
+func (t *groups) make(sum uint64, lines []budget.Line) *group {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g := t.m[sum]; g != nil {
+		return g
+	}
+	now := time.Now()
+	if len(t.m) >= groupsOf && !t.sweep(now) {
+		return nil
+	}
+	g := &group{lines: make([]budget.Line, len(lines)), keys: make([]counterKey, len(lines))}
+	for i, l := range lines {
+		g.lines[i] = budget.Line{Limit: l.Limit, Value: l.Value}
+		g.keys[i] = keyOf(l)
+	}
+	g.demand.start(now, len(lines))
+	t.m[sum] = g
+	return g
+}
+
+// sweep forgets groups that nobody has used for a while, once a second at most,
+// and tells whether there is room.
+func (t *groups) sweep(now time.Time) bool {
+	if now.Sub(t.swept) < time.Second {
+		return false
+	}
+	t.swept = now
+	for sum, g := range t.m {
+		g.mu.Lock()
+		if g.lease == nil && !g.asking && now.Sub(g.demand.since) > 2*window {
+			delete(t.m, sum)
+		}
+		g.mu.Unlock()
+	}
+	return len(t.m) < groupsOf
+}
+
+// window is how long requests are counted before their rate is told.
+const window = time.Second
+
+// demand is how much a group asks for.
+type demand struct {
+	since  time.Time // the count's start
+	count  int
+	sums   []int64
+	rate   float64 // requests a second, in the last window
+	mean   []int64 // of each line by one of them, rounded up
+	steady int     // windows in a row that were busy
+}
+
+func (d *demand) start(now time.Time, lines int) {
+	d.since, d.sums, d.mean = now, make([]int64, lines), make([]int64, lines)
+}
+
+// see counts a request. busy is the rate from which a window is busy.
+func (d *demand) see(lines []budget.Line, now time.Time, busy int) {
+	if past := now.Sub(d.since); past >= window {
+		d.turn(now, past, busy)
+	}
+	d.count++
+	for i := range lines {
+		d.sums[i] = min(d.sums[i]+lines[i].Amount, budget.MaxExact)
+	}
+}
+
+// turn ends a window.
+func (d *demand) turn(now time.Time, past time.Duration, busy int) {
+	d.rate = float64(d.count) / past.Seconds()
+	if d.rate < float64(busy) {
+		d.steady = 0
+	} else {
+		d.steady++
+	}
+	for i := range d.sums {
+		d.mean[i] = (d.sums[i] + int64(d.count) - 1) / int64(max(d.count, 1))
+		d.sums[i] = 0
+	}
+	d.since, d.count = now, 0
+}
+
+// amounts is what a lease should take of each line, or nil if none is worth it:
+// the demand of the time ahead, but of each line at most its share of what is
+// left above the last tenth.
+func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
+	requests := int64(g.demand.rate * ahead.Seconds())
+	for i := range states {
+		spare := states[i].Remaining - (states[i].Capacity+9)/10
+		if mean := max(g.demand.mean[i], 1); g.demand.mean[i] > 0 {
+			requests = min(requests, spare/(share*gateways)/mean)
+		}
+		if spare < 0 {
+			return nil
+		}
+	}
+	if requests < fewest {
+		return nil
+	}
+	amounts := make([]int64, len(states))
+	for i := range amounts {
+		amounts[i] = requests * g.demand.mean[i]
+	}
+	return amounts
+}
