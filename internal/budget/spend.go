@@ -4,6 +4,7 @@ package budget
 type Hold struct {
 	Taken int64 // -1: nothing was charged, nor will be: a shadow line's refusal
 	Noted int64 // reported as used so far
+	Crash int64 // reported as what a crash should be charged
 	Mark  int64 // the period or moment that it was taken from
 }
 
@@ -56,6 +57,18 @@ func (c *Counter) Shrink(h Hold, keep int64) Hold {
 	c.refund(h, n)
 	h.Taken = keep
 	return h
+}
+
+// Of is what h costs if its gateway died.
+func (c CrashCharge) Of(h Hold) int64 {
+	switch c {
+	case ChargeFull:
+		return max(h.Taken, h.Noted)
+	case ChargeNone:
+		return 0
+	default:
+		return max(h.Noted, min(h.Crash, h.Taken))
+	}
 }
 
 // Settle ends h: what was used replaces what was taken. It returns what

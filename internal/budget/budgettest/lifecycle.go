@@ -137,6 +137,55 @@ var lifecycleCases = []testCase{
 			b.move(time.Hour)
 		}
 	}},
+	{"S17 a crash charges what was last reported and its margin, within what was reserved", func(b *table) {
+		tpm := with(bucket("tpm", 1000), func(l *budget.Limit) { l.Amount, l.Period = 1, budget.Hour })
+		rpm := with(bucket("rpm", 1000), func(l *budget.Limit) { l.Amount, l.Period = 1, budget.Hour })
+		lines := []budget.Line{line(tpm, 100), line(rpm, 1)}
+		tpmLeft, rpmLeft := int64(1000), int64(1000)
+		for _, s := range []struct {
+			what    string
+			crash   budget.CrashCharge
+			reports []budget.Progress
+			open    int64 // of tpm, before the crash
+			charged []int64
+		}{
+			{"nothing was reported", budget.ChargeProgress, nil, 100, []int64{0, 0}},
+			{"the prompt was sent: it may come back, so it stays open", budget.ChargeProgress,
+				[]budget.Progress{{Crash: []int64{40, 1}}}, 100, []int64{40, 1}},
+			{"then the answer came", budget.ChargeProgress,
+				[]budget.Progress{{Crash: []int64{40, 1}}, {Used: []int64{60, 1}, Crash: []int64{80, 1}}}, 40, []int64{80, 1}},
+			{"a report without a margin keeps the one before", budget.ChargeProgress,
+				[]budget.Progress{{Crash: []int64{40, 1}}, {Used: []int64{30, 0}}}, 70, []int64{40, 1}},
+			{"what was used is more than the margin says", budget.ChargeProgress,
+				[]budget.Progress{{Crash: []int64{40, 1}}, {Used: []int64{70, 1}}}, 30, []int64{70, 1}},
+			{"the margin goes beyond what is reserved", budget.ChargeProgress,
+				[]budget.Progress{{Used: []int64{90, 1}, Crash: []int64{180, 2}}}, 10, []int64{100, 1}},
+			{"more was used than is reserved", budget.ChargeProgress,
+				[]budget.Progress{{Used: []int64{150, 1}, Crash: []int64{300, 1}}}, 0, []int64{150, 1}},
+			{"the margin falls", budget.ChargeProgress,
+				[]budget.Progress{{Used: []int64{50, 1}, Crash: []int64{90, 1}}, {Used: []int64{55, 1}, Crash: []int64{60, 1}}}, 45, []int64{60, 1}},
+			{"a part was given back", budget.ChargeProgress,
+				[]budget.Progress{{Used: []int64{50, 1}, Keep: []int64{60, 1}, Crash: []int64{90, 1}}}, 10, []int64{60, 1}},
+			{"the policy is full", budget.ChargeFull, []budget.Progress{{Crash: []int64{40, 0}}}, 100, []int64{100, 1}},
+			{"the policy is none", budget.ChargeNone, []budget.Progress{{Used: []int64{40, 1}, Crash: []int64{80, 1}}}, 60, []int64{0, 0}},
+		} {
+			b.request(budget.Request{ID: s.what, Lines: lines, CrashCharge: s.crash})
+			for _, p := range s.reports {
+				p.ID, p.Lines = s.what, lines
+				if err := b.store.Report(context.Background(), []budget.Progress{p}); err != nil {
+					b.t.Fatalf("%s: report: %v", s.what, err)
+				}
+			}
+			if open := b.read(tpm).Open; open != s.open {
+				b.t.Errorf("%s: got %d open, want %d", s.what, open, s.open)
+			}
+			b.die()
+			b.reclaim(silence, 100)
+			tpmLeft, rpmLeft = tpmLeft-s.charged[0], rpmLeft-s.charged[1]
+			b.left(tpm, tpmLeft, 0)
+			b.left(rpm, rpmLeft, 0)
+		}
+	}},
 	{"progress lowers what is open by what was used", func(b *table) {
 		tpm := bucket("tpm", 100)
 		lines := []budget.Line{line(tpm, 60)}

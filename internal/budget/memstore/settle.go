@@ -69,16 +69,7 @@ func (p *part) used(used []int64) int64 {
 }
 
 // charge is what the part costs if the gateway died.
-func (rec *record) charge(p *part) int64 {
-	switch rec.crash {
-	case budget.ChargeFull:
-		return max(p.hold.Taken, p.hold.Noted)
-	case budget.ChargeNone:
-		return 0
-	default:
-		return p.hold.Noted
-	}
-}
+func (rec *record) charge(p *part) int64 { return rec.crash.Of(p.hold) }
 
 // end settles every part of an open record and leaves its tombstone.
 func (s *Store) end(rec *record, used func(*part) int64, as status, now int64) (unbooked int64) {
@@ -178,7 +169,7 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 }
 
 func (p *part) report(of budget.Progress, now int64) {
-	if p.hold.Taken < 0 || p.line >= max(len(of.Used), len(of.Keep)) {
+	if p.hold.Taken < 0 || p.line >= max(len(of.Used), len(of.Keep), len(of.Crash)) {
 		return
 	}
 	p.c.Advance(budget.Rules{}, budget.Bounds{}, now)
@@ -187,5 +178,8 @@ func (p *part) report(of budget.Progress, now int64) {
 	}
 	if p.line < len(of.Keep) {
 		p.hold = p.c.Shrink(p.hold, max(of.Keep[p.line], 0))
+	}
+	if p.line < len(of.Crash) {
+		p.hold.Crash = min(max(of.Crash[p.line], 0), budget.MaxExact)
 	}
 }

@@ -29,7 +29,7 @@ end
 local function crash_charge(rec, i)
   if rec.crash == 1 then return max(rec[i + TAKEN], rec[i + NOTED]) end
   if rec.crash == 2 then return 0 end
-  return rec[i + NOTED]
+  return max(rec[i + NOTED], min(rec[i + CRASH], rec[i + TAKEN]))
 end
 
 -- finish settles every part of an open record with used(rec, i) and puts status

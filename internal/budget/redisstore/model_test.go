@@ -89,7 +89,7 @@ func (m *modelled) ask(cost, now int64) (budget.Outcome, int64) {
 }
 
 // hold is what a reservation has on one modelled counter.
-type modelHold struct{ taken, noted, mark int64 }
+type modelHold struct{ taken, noted, crash, mark int64 }
 
 func (m *modelled) hold(cost, now int64) modelHold {
 	taken, mark := m.take(cost, now)
@@ -122,6 +122,22 @@ func (m *modelled) shrink(h *modelHold, keep, now int64) {
 		m.refund(h.mark, h.taken-keep, now)
 	}
 	h.taken = keep
+}
+
+// lost is what a hold costs when its gateway died.
+func (h modelHold) lost(policy budget.CrashCharge) int64 {
+	told := h.noted
+	if told < h.crash {
+		told = h.crash
+	}
+	switch {
+	case policy == budget.ChargeNone:
+		return 0
+	case policy == budget.ChargeFull, told > h.taken:
+		return max(h.taken, h.noted)
+	default:
+		return told
+	}
 }
 
 func (m *modelled) settle(h modelHold, used, now int64) int64 {

@@ -43,6 +43,11 @@ var mutants = []struct{ name, right, wrong string }{
 	{"a debt has no bound", "n = min(n, max(0, room(c)))", ""},
 	{"slots are not freed", "c.open = max(0, c.open - taken)\n    return 0", "return 0"},
 	{"what was reported stays open", "taken - min(noted, taken)", "taken"},
+	{"a crash is charged what was used alone", "max(rec[i + NOTED], min(rec[i + CRASH], rec[i + TAKEN]))", "rec[i + NOTED]"},
+	{"a crash is charged more than is reserved", "min(rec[i + CRASH], rec[i + TAKEN])", "rec[i + CRASH]"},
+	{"a crash is charged less than was used", "max(rec[i + NOTED], min(rec[i + CRASH], rec[i + TAKEN]))", "rec.reported and min(rec[i + CRASH], rec[i + TAKEN]) or rec[i + NOTED]"},
+	{"a crash is charged in full by no policy", "if rec.crash == 1 then", "if false then"},
+	{"a crash is charged though its policy is none", "if rec.crash == 2 then return 0 end", ""},
 	{"what is given back stays open", "if holds(c, mark) then c.open = max(0, c.open - (taken - keep)) end", ""},
 	{"what is given back is not refunded", "  refund(c, mark, taken - keep)\n", ""},
 	{"more than is free is given back", "keep = max(keep, noted)\n  if keep >= taken", "if keep >= taken"},
@@ -67,9 +72,12 @@ func TestTheOracleFindsEveryMistake(t *testing.T) {
 			if !ok {
 				t.Fatalf("no script has %q", m.right)
 			}
-			if err := runOracle(t, p, 20_000, 1); err == nil {
-				t.Error("nothing was found")
+			for seed := range int64(5) { // rare ones hide from a few thousand steps
+				if runOracle(t, p, 20_000, seed+1) != nil {
+					return
+				}
 			}
+			t.Error("nothing was found")
 		})
 	}
 }
@@ -101,7 +109,7 @@ func TestTheLifecycleCheckFindsEveryMistake(t *testing.T) {
 		{"a second settle refunds again", "if rec.status == OPEN then\n", "if rec.status ~= RECLAIMED then\n"},
 		{"a late settle is charged twice", "rec[i + NOTED], rec.changed = n, true", ""},
 		{"a late settle is not charged", "if rec[i + TAKEN] >= 0 and n and n > charged then", "if false then"},
-		{"a reclaim refunds all", "return rec[i + NOTED]\n", "return 0\n"},
+		{"a reclaim refunds all", "return max(rec[i + NOTED], ", "return 0 * max(rec[i + NOTED], "},
 		{"a reclaim forgets the index", "call('ZREM', base .. ':open:' .. epoch", "call('ZSCORE', base .. ':open:' .. epoch"},
 		{"a key expires before its counter is full", "local l = max(reset(c, now), c.paused - now)", "local l = 0"},
 		{"two lines on one counter are judged apart", "c.pending = c.pending + amount[i]", "c.pending = 0"},

@@ -97,6 +97,7 @@ type oracle struct {
 type taken struct {
 	id     string
 	lines  []budget.Line
+	crash  budget.CrashCharge
 	which  []int
 	hold   []budget.Hold
 	models []modelHold
@@ -168,7 +169,7 @@ func (o *oracle) step() {
 	switch n := o.random.IntN(20); {
 	case n < 10:
 		o.reserve()
-	case n < 16:
+	case n < 15:
 		o.settle()
 	case n < 17:
 		o.report()
@@ -249,7 +250,7 @@ func (o *oracle) reserve() {
 	r := budget.Request{ID: fmt.Sprint("o", o.past, "-", o.ids), Epoch: "oracle", Lifetime: time.Duration(1+o.random.IntN(90)) * 24 * time.Hour,
 		Force: o.random.IntN(40) == 0, Shadow: o.random.IntN(40) == 0,
 		CrashCharge: pick(o.random, budget.ChargeProgress, budget.ChargeFull, budget.ChargeNone)}
-	q := &taken{id: r.ID}
+	q := &taken{id: r.ID, crash: r.CrashCharge}
 	var undo []func(changed bool)
 	for _, i := range o.random.Perm(len(o.limits))[:1+o.random.IntN(4)] {
 		undo = append(undo, o.attempt(i))
@@ -365,15 +366,38 @@ func (o *oracle) name(i int) string {
 	return fmt.Sprintf("%s of %d per %s, burst %d, bank %d, debt %d, at %d", l.Algorithm, l.Amount, l.Period, l.Burst, l.Bank, l.MaxDebt, o.now)
 }
 
+// end takes a reservation off the open ones.
+func (o *oracle) end(q *taken) {
+	o.open = slices.DeleteFunc(o.open, func(other *taken) bool { return other == q })
+	o.ended = append(o.ended, q)
+}
+
+// crash ends an open reservation by its crash charge.
+func (o *oracle) crash(q *taken) {
+	o.end(q)
+	unbooked := int64(0)
+	for j, i := range q.which {
+		if q.hold[j].Taken < 0 {
+			continue
+		}
+		o.advanceAlone(i)
+		n := q.crash.Of(q.hold[j])
+		if m := q.models[j].lost(q.crash); m != n {
+			o.fail("%s: a crash costs %d in Go, %d in the model", o.name(i), n, m)
+		}
+		unbooked += o.goes[i].Settle(q.hold[j], n, o.now)
+		o.models[i].settle(q.models[j], n, o.now)
+	}
+	o.sendSettle(q.id, crashBody(), budget.Settled{Known: true, Unbooked: unbooked})
+}
+
 // settle ends a random open reservation.
 func (o *oracle) settle() {
 	if len(o.open) == 0 {
 		return
 	}
-	n := o.random.IntN(len(o.open))
-	q := o.open[n]
-	o.open = slices.Delete(o.open, n, n+1)
-	o.ended = append(o.ended, q)
+	q := pick(o.random, o.open...)
+	o.end(q)
 	var used []int64
 	unbooked := int64(0)
 	for j, i := range q.which {
@@ -391,7 +415,7 @@ func (o *oracle) settle() {
 		}
 		unbooked += over
 	}
-	o.sendSettle(q.id, used, budget.Settled{Known: true, Unbooked: unbooked})
+	o.sendSettle(q.id, usedBody(used), budget.Settled{Known: true, Unbooked: unbooked})
 }
 
 // advanceAlone brings a counter to now as a settlement does, which has no rules.
@@ -403,9 +427,9 @@ func (o *oracle) advanceAlone(i int) {
 	o.models[i].advance(o.now)
 }
 
-func (o *oracle) sendSettle(id string, used []int64, want budget.Settled) {
+func (o *oracle) sendSettle(id string, body []byte, want budget.Settled) {
 	l := o.s.lane(o.s.prefix)
-	one := []*settling{{id: id, body: usedBody(used)}}
+	one := []*settling{{id: id, body: body}}
 	o.call(&o.s.scripts.settle, l.settleKeys(one), l.settleArgs(one), func(answer *reader) error {
 		got := budget.Settled{Known: answer.byte() == 1, Unbooked: answer.int()}
 		if got.Known != want.Known || math.Abs(float64(got.Unbooked-want.Unbooked)) > float64(want.Unbooked)*1e-15 {
@@ -417,24 +441,28 @@ func (o *oracle) sendSettle(id string, used []int64, want budget.Settled) {
 
 func (o *oracle) settleAgain() {
 	if len(o.ended) > 0 {
-		o.sendSettle(pick(o.random, o.ended...).id, []int64{1, 2, 3, 4}, budget.Settled{})
+		o.sendSettle(pick(o.random, o.ended...).id, usedBody([]int64{1, 2, 3, 4}), budget.Settled{})
 	}
 }
 
-// report tells the progress of a random open reservation, and gives back a part
-// of some.
+// report tells the progress of a random open reservation, and of some what a
+// crash should be charged, and gives back a part of others. Some crash then.
 func (o *oracle) report() {
 	if len(o.open) == 0 {
 		return
 	}
 	q := pick(o.random, o.open...)
-	var used, keep []int64
-	gives := o.random.IntN(2) == 0
+	var used, keep, crash []int64
+	gives, warns := o.random.IntN(2) == 0, o.random.IntN(2) == 0
 	for j, i := range q.which {
-		u := o.random.Int64N(q.lines[j].Amount*2 + 1)
+		u := o.random.Int64N(q.lines[j].Amount*pick[int64](o.random, 1, 2) + 1)
 		used = append(used, u)
 		if gives {
 			keep = append(keep, pick(o.random, 0, u, q.lines[j].Amount-1, o.random.Int64N(q.lines[j].Amount*2+1)))
+		}
+		if warns {
+			crash = append(crash, pick(o.random, 0, u-1, u, u+1, q.lines[j].Amount, q.lines[j].Amount+1, o.random.Int64N(q.lines[j].Amount*2+1)))
+			q.hold[j].Crash, q.models[j].crash = max(crash[j], 0), max(crash[j], 0)
 		}
 		if q.hold[j].Taken < 0 {
 			continue
@@ -455,8 +483,11 @@ func (o *oracle) report() {
 		undo(gone || q.hold[j].Noted != was.Noted && current && o.limits[i].Algorithm != budget.Slots)
 		o.known[i] = known
 	}
-	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInts(appendInts(nil, used), keep)},
+	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInts(appendInts(appendInts(nil, used), keep), crash)},
 		func(*reader) error { return nil })
+	if o.random.IntN(2) == 0 {
+		o.crash(q)
+	}
 }
 
 // correct lowers or pauses a random counter.

@@ -1,11 +1,12 @@
 -- report.lua: notes what open reservations have used so far, and gives back
--- what they do not keep.
+-- what they do not keep, and what a crash should be charged.
 --
 -- KEYS[1]          the base of all keys
 -- KEYS[2 ..]       the records
 -- ARGV[1]          the time in ms, or 0 for Redis's own
 -- ARGV[2]          the reports: count, what was used of each line; count, what
---                  is kept of each line
+--                  is kept of each line; count, what a crash is charged of
+--                  each line
 -- returns          the time
 --
 -- The same in Go: memstore/settle.go, Report.
@@ -33,7 +34,7 @@ local function numbers()
   return list
 end
 
-local function report(rec, used, kept)
+local function report(rec, used, kept, crash)
   for j = 0, (rec.n - 1) * WIDTH, WIDTH do
     local taken, noted, c = rec[j + TAKEN], rec[j + NOTED], counters[rec[j + KEY]]
     local n, keep = used[rec[j + LINE]], kept[rec[j + LINE]]
@@ -45,14 +46,15 @@ local function report(rec, used, kept)
       -- A missing counter is a full one: nothing can go back to it.
       rec[j + TAKEN] = c and shrink(c, taken, noted, rec[j + MARK], keep) or min(taken, max(keep, noted))
     end
+    if crash[rec[j + LINE]] then rec[j + CRASH], rec.reported = crash[rec[j + LINE]], true end
   end
   rec.changed = true
 end
 
 for i = 2, #KEYS do
-  local used, kept = numbers(), numbers()
+  local used, kept, crash = numbers(), numbers(), numbers()
   local rec = records[KEYS[i]]
-  if rec and rec.status == OPEN and not fenced[rec.epoch] then report(rec, used, kept) end
+  if rec and rec.status == OPEN and not fenced[rec.epoch] then report(rec, used, kept, crash) end
 end
 write(base, records, now)
 return pack('<d', now)

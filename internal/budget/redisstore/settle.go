@@ -131,14 +131,14 @@ func (s *Store) endEverywhere(ctx context.Context, st budget.Settlement, done fu
 // Report implements budget.Store.
 func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 	batches := make(map[string]*reports)
-	add := func(base, id string, used, keep []int64) error {
+	add := func(base, id string, used, keep, crash []int64) error {
 		b := batches[base]
 		if b == nil {
 			b = &reports{base: base}
 			batches[base] = b
 		}
 		b.keys = append(b.keys, recordKey(base, id))
-		b.blob = appendInts(appendInts(b.blob, used), keep)
+		b.blob = appendInts(appendInts(appendInts(b.blob, used), keep), crash)
 		if len(b.keys) < maxSettles {
 			return nil
 		}
@@ -146,16 +146,20 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 	}
 	for i := range progress {
 		p := &progress[i]
-		if len(p.ID) > maxText || len(p.Used) > 100 || len(p.Keep) > 100 {
+		if len(p.ID) > maxText || len(p.Used) > 100 || len(p.Keep) > 100 || len(p.Crash) > 100 {
 			return fmt.Errorf("report %s: %w", p.ID, errText)
 		}
-		bases, used, keep := []string{s.prefix}, map[string][]int64{s.prefix: p.Used}, map[string][]int64{s.prefix: p.Keep}
-		if s.cluster {
-			bases, used = s.spread(p.Lines, p.Used)
-			_, keep = s.spread(p.Lines, p.Keep)
+		if !s.cluster {
+			if err := add(s.prefix, p.ID, p.Used, p.Keep, p.Crash); err != nil {
+				return err
+			}
+			continue
 		}
+		bases, used := s.spread(p.Lines, p.Used)
+		_, keep := s.spread(p.Lines, p.Keep)
+		_, crash := s.spread(p.Lines, p.Crash)
 		for _, base := range bases {
-			if err := add(base, p.ID, used[base], keep[base]); err != nil {
+			if err := add(base, p.ID, used[base], keep[base], crash[base]); err != nil {
 				return err
 			}
 		}
