@@ -236,12 +236,15 @@ type Enqueuer interface {
 // Neither method returns an error: there is always a verdict.
 //
 //	Reserve blocks for at most the store's timeout.
-//	Settle, Report and Correct never block; an unknown id is ignored.
+//	Settle, Sent, Report and Correct never block; an unknown id is ignored.
 type Limiter interface {
 	// Reserve fills in the request's Epoch and deadline and decides it.
 	Reserve(ctx context.Context, r Request) Verdict
 	// Settle ends the granted reservation id: used is what was used of each line.
 	Settle(id string, used []int64)
+	// Sent notes what the open reservation id is charged if this gateway dies
+	// before an answer begins: its request is on its way to the provider.
+	Sent(id string, used []int64)
 	// Report notes what the open reservation id has used so far.
 	Report(id string, used []int64)
 	// Correct lowers or pauses a counter.

@@ -91,7 +91,7 @@ func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
 	ctx, answered, cancel := sendContext(r.Context(), rules)
 	defer cancel()
-	ctx, wasSent := watchSent(ctx)
+	ctx, wasSent := watchSent(ctx, s.sent)
 	ctx, span := rec.upstreamSpan(ctx, p)
 	defer func() {
 		span.End(telemetry.Answered{Status: rec.status, Model: rec.answer.Model, ID: rec.answer.ID, Usage: s.ending.usage})
@@ -123,11 +123,17 @@ func closeAnswer(resp *upstream.Response, s *settlement) {
 	_ = resp.Close() // it was read to its end, or is not wanted any more
 }
 
-// watchSent returns a context that notices when a request was written whole.
-func watchSent(ctx context.Context) (context.Context, func() bool) {
+// watchSent returns a context that notices when a request was written whole, and
+// then tells so, from another goroutine.
+func watchSent(ctx context.Context, tell func()) (context.Context, func() bool) {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(info httptrace.WroteRequestInfo) { sent.Store(info.Err == nil) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			sent.Store(info.Err == nil)
+			if info.Err == nil {
+				tell()
+			}
+		},
 	})
 	return ctx, sent.Load
 }

@@ -130,6 +130,16 @@ func (s *settlement) settle(e ending) {
 	s.gateway.waiting.wake(s.plan.lines)
 }
 
+// sent tells what a crash is to charge until an answer begins, now that the
+// request was written. It may be called while others use s.
+func (s *settlement) sent() {
+	if s.held.id == "" {
+		return
+	}
+	e := inputOnly(s.plan)
+	s.gateway.Limiter.Sent(s.held.id, s.plan.amounts(e.usage, e.requests))
+}
+
 // progressEvery is how often a running stream tells the store what it has used:
 // a crash then charges that, and what is still open shrinks.
 const progressEvery = 5 * time.Second

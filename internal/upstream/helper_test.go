@@ -71,6 +71,7 @@ func (m *memory) Settle(id string, used []int64) {
 }
 
 func (m *memory) Report(string, []int64) {}
+func (m *memory) Sent(string, []int64)   {}
 
 func (m *memory) Correct(c budget.Correction) {
 	m.mu.Lock()

@@ -568,6 +568,7 @@ func (generous) Reserve(_ context.Context, r budget.Request) budget.Verdict {
 }
 func (generous) Settle(string, []int64)    {}
 func (generous) Report(string, []int64)    {}
+func (generous) Sent(string, []int64)      {}
 func (generous) Correct(budget.Correction) {}
 
 func BenchmarkTurn(b *testing.B) {

@@ -119,7 +119,6 @@ type Limiter struct {
 	counters counters
 	queue    queue
 	debts    debts
-	progress reports
 	corrects corrections
 
 	spell   atomic.Pointer[spell] // the share store; nil while the store answers

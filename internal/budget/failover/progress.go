@@ -1,52 +1,53 @@
 package failover
 
 import (
-	"sync"
 	"time"
 
 	"llmgw/internal/budget"
 )
 
+// What a crash of this process charges an open reservation by
+// budget.ChargeProgress is told to the store in batches, every Progress, and
+// only of what changed:
+//
+//	reserved ──Sent──► the input, though it may yet come back
+//	         ──Report─► what was used, and a margin: as much again as came since
+//	                    the report before, of which the store is not told yet
+//
+// The store bounds it by what is reserved.
+
+// Sent notes what the open reservation id is charged although no answer has
+// begun, now that its request is on its way: a crash charges so much. It may
+// still come back, so it does not count as used. used is copied. Sent does not
+// block, and an unknown id, or one that was reported of, is ignored.
+func (l *Limiter) Sent(id string, used []int64) { l.news(id, used, sent) }
+
 // Report notes what the open reservation id has used so far, so that a crash
-// charges it and what is open shrinks by it; used is copied. It does not block:
-// reports are sent together, every Progress, and only of what changed.
-func (l *Limiter) Report(id string, used []int64) {
+// charges it, with a margin, and what is open shrinks by it; used is copied. It
+// does not block, and an unknown id is ignored.
+func (l *Limiter) Report(id string, used []int64) { l.news(id, used, begun) }
+
+// stage tells how far the answer of a reservation is.
+type stage int
+
+const (
+	waits stage = iota // nothing is known
+	sent               // the request is on its way: used may yet come back
+	begun              // the answer has begun
+)
+
+func (l *Limiter) news(id string, used []int64, at stage) {
 	r := l.records.get(id)
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
-	if r.ended || r.partial {
-		r.mu.Unlock()
+	defer r.mu.Unlock()
+	if r.ended || r.partial || at < r.stage {
 		return
 	}
 	r.note(used)
-	first := !r.dirty
-	r.dirty = true
-	r.mu.Unlock()
-	if first {
-		l.progress.add(r)
-	}
-}
-
-// reports lists the records with news.
-type reports struct {
-	mu   sync.Mutex
-	list []*record
-}
-
-func (p *reports) add(r *record) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.list = append(p.list, r)
-}
-
-func (p *reports) take() []*record {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := p.list
-	p.list = nil
-	return list
+	r.stage, r.dirty = at, true
 }
 
 // reportLoop sends the reports until the Limiter closes.
@@ -66,53 +67,77 @@ func (l *Limiter) reportLoop() {
 // sendReports sends what has changed since the last time, in batches. What
 // could not be sent, or the store does not know yet, waits for the next time.
 func (l *Limiter) sendReports() {
-	list := l.progress.take()
-	for len(list) > 0 {
+	list := l.records.dirty()
+	for len(list) > 0 && l.Up() {
 		n := min(len(list), batchSize)
 		batch := list[:n]
 		list = list[n:]
-		news, sent := l.news(batch)
-		if len(news) == 0 {
+		progress, of := progressOf(batch)
+		if len(progress) == 0 {
 			continue
 		}
-		if !l.Up() || !l.report(news) {
-			for _, r := range sent {
-				r.mu.Lock()
-				again := !r.dirty
-				r.dirty = true
-				r.mu.Unlock()
-				if again {
-					l.progress.add(r)
-				}
-			}
+		answered := l.report(progress)
+		for i, r := range of {
+			r.told(&progress[i], answered)
 		}
 	}
 }
 
-// news collects the progress of a batch, and the records it is of.
-func (l *Limiter) news(batch []*record) (news []budget.Progress, of []*record) {
+// progressOf collects the progress of a batch, and the records it is of.
+func progressOf(batch []*record) (progress []budget.Progress, of []*record) {
 	for _, r := range batch {
-		r.mu.Lock()
-		switch {
-		case r.ended:
-		case r.posted != known:
-			l.progress.add(r)
-		default:
-			r.dirty = false
-			news = append(news, budget.Progress{
-				ID: r.storeID(), Lines: r.lines, Used: append([]int64(nil), r.used...),
-			})
+		if p, ok := r.progress(); ok {
+			progress = append(progress, p)
 			of = append(of, r)
 		}
-		r.mu.Unlock()
 	}
-	return news, of
+	return progress, of
 }
 
-func (l *Limiter) report(news []budget.Progress) bool {
+// progress is the report on r, if there is something to report.
+func (r *record) progress() (p budget.Progress, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.posted != known || !r.dirty {
+		return p, false
+	}
+	r.dirty = false
+	used := append([]int64(nil), r.used...)
+	p = budget.Progress{ID: r.storeID(), Lines: r.lines, Crash: used}
+	if r.stage == begun {
+		p.Used, p.Crash = used, withMargin(used, r.before)
+	}
+	return p, true
+}
+
+// withMargin is what was used, and as much again as came since before, which is
+// what the store was told of last; nil: of nothing.
+func withMargin(used, before []int64) []int64 {
+	crash := append([]int64(nil), used...)
+	for i := range min(len(used), len(before)) {
+		crash[i] = min(used[i]+max(0, used[i]-before[i]), budget.MaxExact)
+	}
+	return crash
+}
+
+// told notes that the store was told p, or that it did not answer.
+func (r *record) told(p *budget.Progress, answered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !answered {
+		r.dirty = true
+		return
+	}
+	r.before = p.Used
+	if p.Used == nil {
+		r.before = p.Crash
+	}
+}
+
+func (l *Limiter) report(progress []budget.Progress) bool {
 	ctx, cancel := l.background()
 	defer cancel()
 	start := time.Now()
-	err := l.store.Report(ctx, news)
+	err := l.store.Report(ctx, progress)
 	return l.judge("report", time.Since(start), err)
 }

@@ -30,7 +30,9 @@ type record struct {
 	ended   bool
 	spell   *spell  // the shares it was decided by, or nil
 	posted  posting // of one decided without the store
-	dirty   bool    // listed for a progress report
+	stage   stage   // of its answer, as last reported here
+	dirty   bool    // there is something that the store was not told
+	before  []int64 // what the store was told of last; nil: of nothing
 	used    []int64
 	space   [8]int64 // used's, most often
 
@@ -196,6 +198,28 @@ func (t *records) unposted() []*record {
 		s.mu.Unlock()
 	}
 	return list
+}
+
+// dirty lists the records of which the store has something to be told.
+func (t *records) dirty() []*record {
+	var list []*record
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, r := range s.m {
+			if r.isDirty() {
+				list = append(list, r)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return list
+}
+
+func (r *record) isDirty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dirty && !r.ended
 }
 
 func (r *record) needsPost() bool {
