@@ -165,6 +165,15 @@ func (d *demand) turn(now time.Time, past time.Duration, busy int) {
 	d.since, d.count = now, 0
 }
 
+// part is into how many parts what is to spare of line i is divided, each
+// gateway's lease being one. Slots come back within a lease, tokens do not.
+func (g *group) part(i int) int64 {
+	if g.lines[i].Limit.Algorithm == budget.Slots {
+		return 4
+	}
+	return 10
+}
+
 // amounts is what a lease should take of each line, or nil if none is worth it:
 // the demand of the time ahead, but of each line at most its share of what is
 // left above the last tenth.
@@ -172,11 +181,11 @@ func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 	requests := int64(g.demand.rate * ahead.Seconds())
 	for i := range states {
 		spare := states[i].Remaining - (states[i].Capacity+9)/10
-		if mean := max(g.demand.mean[i], 1); g.demand.mean[i] > 0 {
-			requests = min(requests, spare/(share*gateways)/mean)
-		}
 		if spare < 0 {
 			return nil
+		}
+		if mean := g.demand.mean[i]; mean > 0 {
+			requests = min(requests, spare/(g.part(i)*gateways)/mean)
 		}
 	}
 	if requests < fewest {

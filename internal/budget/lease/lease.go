@@ -12,9 +12,9 @@
 // counted as open, in the epoch of its gateway, reclaimed with it. So no bound
 // of a limit changes. It only grants: a request that does not fit, and every
 // refusal, is the store's; and before a refusal what this gateway holds of the
-// limits in question is given back and the store asked again. A lease is a
-// tenth of what is left above the last tenth of a limit at most, divided by the
-// gateways, and there is none in that last tenth.
+// limits in question is given back and the store asked again. A lease is at most a
+// tenth (of slots a quarter) of what is left above the last tenth of a limit,
+// divided by the gateways, and there is none in that last tenth.
 //
 // Only limits whose counters allow it are leased from: enforced token buckets,
 // calendar budgets and slots, without a candidate. Requests that meet another
@@ -73,7 +73,6 @@ const (
 	cooling  = time.Second            // without leases after a refusal or a failure
 	slack    = 250 * time.Millisecond // for what is not known of the store's clock
 	fewest   = 8                      // requests that a lease must be good for
-	share    = 10                     // a lease takes one part in so many
 	groupsOf = 4096                   // the most callers that are watched
 )
 

@@ -1,0 +1,313 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/budget/budgettest"
+	"llmgw/internal/budget/lease"
+	"llmgw/internal/budget/memstore"
+)
+
+func TestTheStoreKeepsTheContract(t *testing.T) {
+	budgettest.Run(t, func(t *testing.T) (budget.Store, budgettest.Advance) {
+		now := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
+		s := lease.New(lease.Config{Store: memstore.New(func() time.Time { return now }), Busy: 1, Steady: 1})
+		t.Cleanup(func() { _ = s.Close() })
+		return s, func(d time.Duration) { now = now.Add(d) }
+	})
+}
+
+func TestNothingIsLeasedWhereItCannotBe(t *testing.T) {
+	for name, lines := range map[string][]budget.Line{
+		"a small limit":                 {line(tpm(600), 10)},
+		"few slots":                     {line(tpm(1_000_000), 10), line(slots(20), 1)},
+		"a shadow limit":                {line(changed(func(l *budget.Limit) { l.Mode = budget.Shadow }), 10)},
+		"a candidate beside":            {line(changed(func(l *budget.Limit) { l.Candidate = 5 }), 10)},
+		"a sliding window":              {line(changed(func(l *budget.Limit) { l.Algorithm, l.Bank = budget.SlidingWindow, 0 }), 10)},
+		"a sliding log among others":    {line(tpm(1_000_000), 10), line(changed(func(l *budget.Limit) { l.Name, l.Algorithm, l.Bank = "log", budget.SlidingLog, 0 }), 1)},
+		"a turn with a provider":        {line(changed(func(l *budget.Limit) { l.Place, l.Scope, l.Algorithm = "provider/p", budget.Provider, budget.Pacing }), 1)},
+		"the last tenth of a budget":    {line(tpm(1_000_000), 10), line(spent(monthly(1_000_000), 900_001), 10)},
+		"a request of a tenth at least": {line(tpm(1_000_000), 90_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGateway(t, "one", memstore.New(time.Now))
+				for _, l := range lines {
+					if n := spendings[l.Limit]; n > 0 {
+						id, _ := g.ask(line(l.Limit, n))
+						g.end(id, []budget.Line{line(l.Limit, n)}, n)
+					}
+				}
+				for range 1000 {
+					id, v := g.ask(lines...)
+					if v.Leased {
+						t.Fatal("granted from a lease")
+					}
+					if v.Outcome == budget.Granted {
+						g.end(id, lines, make([]int64, len(lines))...)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+// changed is a limit of a million a minute, changed.
+func changed(change func(*budget.Limit)) *budget.Limit {
+	l := tpm(1_000_000)
+	change(l)
+	return l
+}
+
+// spendings are what is to be spent of limits before a test.
+var spendings = map[*budget.Limit]int64{}
+
+func spent(l *budget.Limit, n int64) *budget.Limit {
+	spendings[l] = n
+	return l
+}
+
+func TestBeforeARefusalWhatIsLeasedGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		all := monthly(1_000_000)
+		small := []budget.Line{line(all, 100)}
+		g.busy(small, 0)
+		large := []budget.Line{line(all, 1_000_000)}
+		id, v := g.ask(large...)
+		if v.Outcome != budget.Granted || v.Leased {
+			t.Fatalf("a request for all that is free: got %+v, want it granted by the store", v)
+		}
+		if _, v := g.ask(small...); v.Outcome != budget.Spent || v.Lines[0].Remaining != 0 {
+			t.Errorf("one more: got %+v, want the budget spent", v)
+		}
+		g.end(id, large, 0)
+		if _, v := g.ask(small...); v.Outcome != budget.Granted {
+			t.Errorf("after that: got %+v, want it granted", v)
+		}
+	})
+}
+
+func TestSlotsOfALeaseGoBackBeforeARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		lines := []budget.Line{line(slots(200), 1)}
+		g.busy(lines, 1)
+		for i := range 200 {
+			if _, v := g.ask(lines...); v.Outcome != budget.Granted {
+				t.Fatalf("slot %d of 200: got %+v", i+1, v)
+			}
+		}
+		if _, v := g.ask(lines...); v.Outcome != budget.NoSlot {
+			t.Errorf("the 201st: got outcome %d, want no slot", v.Outcome)
+		}
+	})
+}
+
+func TestALeaseIsGivenBackWhenNobodyComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 100)
+		long, v := g.ask(lines...)
+		if !v.Leased {
+			t.Fatal("not from the lease")
+		}
+		used := int64(g.n-1) * 100
+		time.Sleep(400 * time.Millisecond)
+		if s := g.stored(limit); s.Remaining != 1_000_000-used-100 || s.Open != 100 {
+			t.Errorf("with one request open: got %d left and %d open, want %d and 100", s.Remaining, s.Open, 1_000_000-used-100)
+		}
+		time.Sleep(time.Hour)
+		g.end(long, lines, 30)
+		time.Sleep(100 * time.Millisecond)
+		if s := g.stored(limit); s.Remaining != 1_000_000-used-30 || s.Open != 0 {
+			t.Errorf("at the end: got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used-30)
+		}
+		if g.Leases() != 0 {
+			t.Errorf("leases: got %d, want none", g.Leases())
+		}
+	})
+}
+
+func TestMoreThanWasReservedIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 100)
+		used := int64(g.n) * 100
+		id, _ := g.ask(lines...)
+		g.end(id, lines, 500_000)
+		if s := g.state(limit); s.Remaining != 1_000_000-used-500_000 {
+			t.Errorf("read at once: got %d left, want %d", s.Remaining, 1_000_000-used-500_000)
+		}
+		time.Sleep(time.Second)
+		if s := g.stored(limit); s.Remaining != 1_000_000-used-500_000 {
+			t.Errorf("the store: got %d left, want %d", s.Remaining, 1_000_000-used-500_000)
+		}
+	})
+}
+
+func TestAKilledGatewaysLeaseIsChargedAsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New(time.Now)
+		g, other := newGateway(t, "one", shared), newGateway(t, "other", shared)
+		beat(g)
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 100)
+		used := int64(g.n) * 100
+		for range 3 {
+			id, _ := g.ask(lines...)
+			g.end(id, lines, 70)
+		}
+		open, _ := g.ask(lines...)
+		if err := g.Report(context.Background(), []budget.Progress{{ID: open, Lines: lines, Used: []int64{20}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(60 * time.Millisecond) // it is reported
+		g.under.down.Store(true)
+		time.Sleep(20 * time.Second)
+		beat(other)
+		if got, err := other.Reclaim(context.Background(), 10*time.Second, 100); err != nil || got.Records != 1 {
+			t.Fatalf("reclaim: got %+v, %v, want one record", got, err)
+		}
+		if s := other.stored(limit); s.Remaining != 1_000_000-used-3*70-20 || s.Open != 0 {
+			t.Errorf("got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used-3*70-20)
+		}
+		g.under.down.Store(false) // it was only cut off: what it used beyond that is charged yet (S16)
+		g.end(open, lines, 90)
+		time.Sleep(3 * time.Second)
+		if s := other.stored(limit); s.Remaining != 1_000_000-used-3*70-90 || g.Leases() != 0 {
+			t.Errorf("afterwards: got %d left and %d leases, want %d and none", s.Remaining, g.Leases(), 1_000_000-used-3*70-90)
+		}
+	})
+}
+
+func beat(g *gateway) {
+	if _, err := g.Heartbeat(context.Background(), budget.Epoch(g.name)); err != nil {
+		g.t.Fatalf("beat: %v", err)
+	}
+}
+
+func TestAFencedEpochGrantsFromNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New(time.Now)
+		g := newGateway(t, "one", shared)
+		lines := []budget.Line{line(tpm(1_000_000), 10)}
+		g.busy(lines, 10)
+		if _, err := shared.Reclaim(context.Background(), -time.Second, 100); err != nil { // everybody is silent
+			t.Fatal(err)
+		}
+		beat(g)
+		_, err := g.Reserve(context.Background(), budget.Request{ID: "late", Epoch: "one", Lines: lines})
+		if !errors.Is(err, budget.ErrFenced) {
+			t.Errorf("got %v, want the epoch fenced", err)
+		}
+	})
+}
+
+func TestALeaseEndsWithItsBudgetsPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 10)}
+		end := g.state(limit).Reset
+		time.Sleep(end - 4*time.Second)
+		g.busy(lines, 10)
+		for g.state(limit).Reset < 24*time.Hour {
+			id, _ := g.ask(lines...)
+			g.end(id, lines, 10)
+			time.Sleep(time.Millisecond)
+		}
+		// A new month: what was leased of the old one is not granted from.
+		_, v := g.ask(lines...)
+		if v.Leased || v.Lines[0].Remaining != 1_000_000-10 {
+			t.Errorf("the month's first request: got %+v, want it decided by the store", v)
+		}
+	})
+}
+
+func TestAStoreThatFailsLeavesNothingOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(100_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 100)
+		used := int64(g.n) * 100
+		for i := range 3000 {
+			if i%300 == 100 {
+				g.under.down.Store(true)
+			}
+			if i%300 == 200 {
+				g.under.down.Store(false)
+			}
+			g.n++
+			id := "maybe-" + string(rune(i))
+			v, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines})
+			if err == nil && v.Outcome == budget.Granted {
+				for {
+					if _, err := g.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: "one", Lines: lines, Used: []int64{60}}}); err == nil {
+						break
+					}
+					g.under.down.Store(false)
+				}
+				used += 60
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		if s := g.stored(limit); s.Remaining != 100_000_000-used || s.Open != 0 || g.Leases() != 0 {
+			t.Errorf("got %d left, %d open, %d leases, want %d left and nothing else", s.Remaining, s.Open, g.Leases(), 100_000_000-used)
+		}
+	})
+}
+
+func TestAnIDThatIsOpenInALeaseIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 0)
+		id, _ := g.ask(lines...)
+		again := budget.Request{ID: id, Epoch: "one", Lines: lines}
+		v, err := g.Reserve(context.Background(), again)
+		if err != nil || !v.Repeated || v.Outcome != budget.Granted {
+			t.Errorf("again: got %+v, %v, want it repeated", v, err)
+		}
+		again.Lines = []budget.Line{line(limit, 99)}
+		if _, err := g.Reserve(context.Background(), again); !errors.Is(err, budget.ErrConflict) {
+			t.Errorf("with another amount: got %v, want a conflict", err)
+		}
+		if s := g.state(limit); s.Open != 100 {
+			t.Errorf("open: got %d, want 100", s.Open)
+		}
+	})
+}
+
+func TestOpenIDsAndRetireKnowLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 100)
+		used := int64(g.n) * 100
+		if ids, err := g.OpenIDs(context.Background(), "one"); err != nil || len(ids) != 0 {
+			t.Errorf("open ids: got %v, %v, want none: the lease is known", ids, err)
+		}
+		if err := g.Retire(context.Background(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		if s := g.stored(limit); s.Remaining != 1_000_000-used || s.Open != 0 {
+			t.Errorf("retired: got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used)
+		}
+	})
+}
