@@ -13,6 +13,7 @@ import (
 
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/failover"
+	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 	"llmgw/internal/budget/redisstore"
 	"llmgw/internal/concurrency"
@@ -38,15 +39,19 @@ type backing struct {
 
 func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	var timeout time.Duration
+	watch := &keeperObserver{Metrics: a.metrics}
 	if c.Store.Kind == "redis" {
 		if err := a.openRedis(ctx, c.Store.Redis); err != nil {
 			return err
 		}
 		timeout = c.Store.Redis.Timeout
+		if c.Store.Leases == "auto" {
+			a.lease(watch)
+		}
 	} else {
 		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
 	}
-	watch := &keeperObserver{Metrics: a.metrics}
+	a.onClose(func(context.Context) error { return a.backing.limits.Close() })
 	a.keeper = concurrency.New(concurrency.Config{
 		Store: a.backing.limits, Instance: a.instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
 		Logger: a.log, Observer: watch,
@@ -60,6 +65,13 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	a.onClose(a.closeLimiter)
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
+}
+
+// lease puts leases before the store of limits.
+func (a *App) lease(watch lease.Observer) {
+	leases := lease.New(lease.Config{Store: a.backing.limits, Logger: a.log, Observer: watch})
+	a.metrics.Leases(leases.Leases, leases.Granted)
+	a.backing.limits = leases
 }
 
 // closeLimiter settles what is left. A store that is away is an error only if
@@ -112,7 +124,6 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 		_ = client.Close() // nothing is waited for
 		return nil
 	})
-	a.onClose(func(context.Context) error { return limits.Close() })
 	a.backing = backing{limits: limits, shared: shared.NewRedis(client, r.Prefix)}
 	return nil
 }

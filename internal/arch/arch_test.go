@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared"},
 	{"internal/concurrency/..."},
-	{"internal/tenant", "internal/estimate/...", "internal/upstream/...", "internal/ledger", "internal/budget/failover"},
+	{"internal/tenant", "internal/estimate/...", "internal/upstream/...", "internal/ledger", "internal/budget/failover", "internal/budget/lease"},
 	{"internal/proxy", "internal/admin"},
 	{"internal/config"},
 	{"internal/fakellm", "internal/sim"},

@@ -94,6 +94,7 @@ type Store struct {
 	Heartbeat    time.Duration
 	ReclaimAfter time.Duration
 	CrashCharge  budget.CrashCharge
+	Leases       string // auto or off
 	Redis        Redis
 }
 

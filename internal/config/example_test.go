@@ -151,7 +151,7 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 			Drain: Drain{MaxTime: 30 * time.Second, MaxBytes: 10_485_760}, MaxWaiting: 1000,
 		},
 		Store: Store{
-			Kind: "memory", Heartbeat: time.Second, ReclaimAfter: 10 * time.Second, CrashCharge: "progress",
+			Kind: "memory", Heartbeat: time.Second, ReclaimAfter: 10 * time.Second, CrashCharge: "progress", Leases: "auto",
 			Redis: Redis{Addrs: []string{"127.0.0.1:6379"}, Prefix: "llmgw", Timeout: 20 * time.Millisecond},
 		},
 		Enforcement: "enforce",

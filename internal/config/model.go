@@ -13,7 +13,7 @@ const DefaultMaxOutput tokens.Count = 4096
 
 // encodings are the vocabularies that a prompt can be counted in.
 func encodings() []string {
-	return []string{"o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base"}
+	return []string{"o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "qwen3", "deepseek_v3", "tekken"}
 }
 
 // placedModel is a model and where its name stands.

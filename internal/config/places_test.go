@@ -89,7 +89,7 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a provider that is not there", "models: [{name: m, targets: [{provider: p}]}]", `1:41: there is no provider "p"`},
 		{"a target twice", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}, {provider: p, model: m}]}]", `2:45: the same provider and model`},
 		{"a default above the maximum", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], max_output: 10, default_max_output: 11}]", `2:82: is more than max_output, "10"`},
-		{"an unknown vocabulary", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], encoding: cl100k}]", `2:56: "cl100k" is not o200k_base, cl100k_base, p50k_base, p50k_edit or r50k_base`},
+		{"an unknown vocabulary", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], encoding: cl100k}]", `2:56: "cl100k" is not o200k_base, cl100k_base, p50k_base, p50k_edit, r50k_base, qwen3, deepseek_v3 or tekken`},
 		{"half a price list", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], prices: {input: 1}}]", `2:54: a price list needs "output"`},
 		{"a price finer than a millionth", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], prices: {input: 0.0000001, output: 1}}]", `2:62: "0.0000001" is not a decimal`},
 		{"a negative weight", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], weights: {input: -1}}]", `2:63: "-1" is not a decimal`},

@@ -53,10 +53,11 @@ store:
   heartbeat: 100ms
   reclaim_after: 200ms
   crash_charge: full
+  leases: off
   redis: {addrs: [a:1, b:2], master_name: m, username: u, password: "p w", db: 3, tls: true, prefix: x, timeout: 1ms}
 `).Store
 	want := Store{
-		Kind: "redis", Heartbeat: 100 * time.Millisecond, ReclaimAfter: 200 * time.Millisecond, CrashCharge: "full",
+		Kind: "redis", Heartbeat: 100 * time.Millisecond, ReclaimAfter: 200 * time.Millisecond, CrashCharge: "full", Leases: "off",
 		Redis: Redis{Addrs: []string{"a:1", "b:2"}, MasterName: "m", Username: "u", Password: "p w", DB: 3, TLS: true, Prefix: "x", Timeout: time.Millisecond},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -13,6 +13,7 @@ func defaultStore() Store {
 		Heartbeat:    time.Second,
 		ReclaimAfter: 10 * time.Second,
 		CrashCharge:  budget.ChargeProgress,
+		Leases:       "auto",
 		Redis: Redis{
 			Addrs:   []string{"127.0.0.1:6379"},
 			Prefix:  "llmgw",
@@ -29,6 +30,7 @@ func (d *decoder) store(s *Store) func(*node) {
 			"heartbeat":     set(d, &s.Heartbeat, duration(10*time.Millisecond, time.Minute)),
 			"reclaim_after": set(d, &s.ReclaimAfter, duration(20*time.Millisecond, longest)),
 			"crash_charge":  set(d, &s.CrashCharge, oneOf(budget.ChargeProgress, budget.ChargeFull, budget.ChargeNone)),
+			"leases":        set(d, &s.Leases, oneOf("auto", "off")),
 			"redis":         d.redis(&s.Redis),
 		})
 		if len(d.problems) > before {

@@ -79,6 +79,16 @@ func (m *Metrics) Overrun(team, model string, n tokens.Count) {
 	add(m.overrun.of(m.teamModel(team, model)), n)
 }
 
+// Leases shows what open returns, the leases that requests are granted from or
+// still open on, and granted, the requests that were granted from leases.
+func (m *Metrics) Leases(open func() int, granted func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "llmgw_leases_open", Help: "Leases of this instance that the store has not ended.",
+	}, func() float64 { return float64(open()) }), prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "llmgw_reservations_leased_total", Help: "Requests that were granted from a lease, without a call of the store.",
+	}, func() float64 { return float64(granted()) }))
+}
+
 // ReservationsOpen shows what open returns: the reservations that this instance
 // holds. It is called at each scrape and must be called once.
 func (m *Metrics) ReservationsOpen(open func() int) {
