@@ -1,14 +1,15 @@
 // Package estimate says what a request will cost before it is sent: the tokens
 // of its prompt, and the most (or the likely) tokens of its answer. It reads
-// the request's body as it came, counts the text of OpenAI's models exactly and
-// that of others by a factor that it learns from what answers really used. It
-// reserves nothing, sends nothing and knows no HTTP.
+// the request's body as it came, counts the text of models whose vocabulary is
+// public exactly and that of others by a factor, and learns from what answers
+// really used. It reserves nothing, sends nothing and knows no HTTP.
 //
-// estimate.go has the types and the order of work; model.go knows models;
-// read.go, message.go, content.go, tools.go and schema.go read bodies;
-// image.go, imagerule.go and media.go price what is no text; text.go counts,
-// sample.go bounds that, cache.go and history.go remember it; ratio.go,
-// output.go and state.go learn. Package bpe below has the tokenizers.
+// estimate.go has the types and the order of work; model.go knows models, and
+// encoding.go, chatformat.go and factor.go how each counts; read.go, message.go,
+// content.go, tools.go and schema.go read bodies; image.go, imagerule.go and
+// media.go price what is no text; text.go counts, sample.go bounds that,
+// cache.go and history.go remember it; ratio.go, output.go and state.go learn.
+// Package bpe below has the tokenizers.
 package estimate
 
 import (

@@ -18,10 +18,35 @@ func TestEncodingsFollowFromNames(t *testing.T) {
 		"text-embedding-3-small": "cl100k_base", "text-embedding-ada-002": "cl100k_base", "davinci-002": "cl100k_base", "ft:babbage-002:x": "cl100k_base",
 		"text-davinci-003": "p50k_base", "code-davinci-002": "p50k_base",
 		"text-davinci-001": "r50k_base", "davinci": "r50k_base", "ada": "r50k_base", "gpt2": "r50k_base",
+		"qwen3": "qwen3", "Qwen/Qwen2.5-72B-Instruct": "qwen3", "qwen3-coder:30b": "qwen3", "qwq-32b": "qwen3", "qwen.qwen3-32b-v1:0": "qwen3",
+		"qwen3.5": "o200k_base", "qwen-plus": "o200k_base", "qwen": "o200k_base", // another vocabulary, or nobody knows which
+		"deepseek-chat": "deepseek_v3", "deepseek-reasoner": "deepseek_v3", "deepseek-ai/DeepSeek-V3-0324": "deepseek_v3", "deepseek-v3.2-exp": "deepseek_v3",
+		"deepseek-r1": "deepseek_v3", "deepseek-r1-0528": "deepseek_v3", "deepseek.r1-v1:0": "deepseek_v3", "deepseek-r1:671b": "deepseek_v3",
+		"deepseek-r1:8b": "o200k_base", "deepseek-r1-distill-llama-8b": "o200k_base", "deepseek-r1-distill-qwen-7b": "qwen3", "deepseek-r1-0528-qwen3-8b": "qwen3",
+		"deepseek-coder": "o200k_base", "deepseek-v2": "o200k_base",
+		"open-mistral-nemo-2407": "tekken", "mistral-nemo:12b": "tekken", "ministral-8b-2410": "tekken", "pixtral-12b-2409": "tekken",
+		"mistral-small-2506": "tekken", "mistralai/Mistral-Small-3.2-24B-Instruct-2506": "tekken", "magistral-medium-2506": "tekken", "devstral-small-2507": "tekken",
+		"mistral-small-2402": "o200k_base", "mistral-large-2411": "o200k_base", "mixtral-8x7b": "o200k_base", "codestral-2405": "o200k_base", "pixtral-large-2411": "o200k_base",
 		"adapter-7b": "o200k_base", "o1x": "o200k_base", "": "o200k_base", "my-deployment": "o200k_base", "claude-3-opus": "o200k_base",
 	} {
 		if got := EncodingFor(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestNoStartOfANameIsTooLongToBeFound(t *testing.T) {
+	for _, all := range []map[string]string{encodings, vendorEncodings} {
+		for start, want := range all {
+			if len(start) > longestStart {
+				t.Errorf("%q is longer than %d", start, longestStart)
+			}
+			if got := lookUp(all, start); got != want {
+				t.Errorf("%q: %q, want %q", start, got, want)
+			}
+			if want != "" && !KnownEncoding(want) {
+				t.Errorf("%q leads to %q, which is no encoding", start, want)
+			}
 		}
 	}
 }
@@ -40,7 +65,12 @@ func TestFamiliesFollowFromNamesElseFromProviders(t *testing.T) {
 		{"us.anthropic.claude-sonnet-5-v1:0", Rules{Dialect: "bedrock"}, claude, false},
 		{"anthropic/claude-opus-4.7", Rules{Dialect: "openai", Flavor: "openrouter"}, claude, false},
 		{"models/gemini-3-pro", Rules{Dialect: "gemini"}, gemini, false},
-		{"deepseek-r1-distill-llama-70b", Rules{Dialect: "openai", Flavor: "groq"}, deepSeek, false},
+		{"deepseek-r1-distill-llama-70b", Rules{Dialect: "openai", Flavor: "groq"}, llama, false},
+		{"deepseek-r1-distill-qwen-32b", Rules{Dialect: "openai", Flavor: "groq"}, qwen, false},
+		{"deepseek-r1-0528-qwen3-8b", Rules{Dialect: "openai", Flavor: "vllm"}, qwen, false},
+		{"house-model", Rules{Dialect: "openai", Encoding: "qwen3"}, qwen, false}, // what is around the text is learned
+		{"house-model", Rules{Dialect: "ollama", Encoding: "tekken"}, mistral, false},
+		{"claude-like", Rules{Dialect: "openai", Encoding: "deepseek_v3"}, deepSeek, false},
 		{"meta-llama/Llama-3.3-70B", Rules{Dialect: "openai", Flavor: "together"}, llama, false},
 		{"qwen3:8b", Rules{Dialect: "ollama"}, qwen, false},
 		{"Mixtral-8x7B", Rules{Dialect: "openai", Flavor: "vllm"}, mistral, false},

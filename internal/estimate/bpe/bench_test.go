@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,7 +84,7 @@ func reference(t testing.TB, name string) *tiktoken.Tiktoken {
 }
 
 func BenchmarkCount(b *testing.B) {
-	for _, name := range []string{"o200k_base", "cl100k_base"} {
+	for _, name := range append([]string{"o200k_base", "cl100k_base"}, vendors...) {
 		e := get(b, name)
 		for what, text := range corpora(b) {
 			b.Run(name+"/"+what, func(b *testing.B) {
@@ -138,13 +139,13 @@ func BenchmarkBuild(b *testing.B) {
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc) / (1 << 20)
 	}
-	for _, name := range names {
+	for _, name := range slices.Concat(names, vendors) {
 		b.Run(name, func(b *testing.B) {
 			sink.Store(nil)
 			before := live()
 			defer func() { b.ReportMetric(live()-before, "MB-live") }()
 			for b.Loop() {
-				e, err := build(name, splitO200K)
+				e, err := build(name, origins[name])
 				if err != nil {
 					b.Fatal(err)
 				}

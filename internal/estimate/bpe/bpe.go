@@ -1,15 +1,21 @@
-// Package bpe counts the tokens of OpenAI's encodings: exactly, in linear time
-// whatever the text, and without allocating. It knows nothing of messages,
-// models' overheads or other providers; package estimate does.
+// Package bpe counts the tokens of byte-level encodings, OpenAI's and some of
+// other providers: exactly, in linear time whatever the text, and without
+// allocating. It knows nothing of messages and models' overheads; package
+// estimate does.
 //
-// A text is cut into pieces by hand-written splitters (split.go) over our own
-// tables of Unicode 17 (class.go, class_table.go). Most pieces are one token,
+// A text is cut into pieces by hand-written splitters (split.go,
+// split_deepseek.go) over our own tables of Unicode 17 (class.go,
+// class_table.go, sign_table.go); one encoding wants it composed first
+// (compose.go). Most pieces are one token,
 // which a hash table tells (table.go). The others are encoded by backtracking
 // over longest matches (backtrack.go), found in a trie (trie.go) and checked
 // pair by pair (vocabulary.go); two kinds of hostile piece have their own way:
 // one byte repeated (repeat.go), and those that make the backtracking long
 // (merge.go). Large texts may be counted on several cores (parallel.go). Text
 // that looks like a special token is text.
+//
+// OpenAI's vocabularies come from tiktoken-go's offline loader, the others from
+// vocabularies/ (origin.go), where their licences stand as well.
 //
 // Measured on two shared cores of an EPYC, o200k_base, 400 KB, beside
 // tiktoken-go in the same run: English 1.1 ms (57), Go 2.6 ms (96), JSON 1.5 ms
@@ -21,30 +27,30 @@ package bpe
 
 import (
 	"fmt"
-	"path"
 	"runtime"
 	"sync"
-
-	"github.com/pkoukk/tiktoken-go-loader/assets"
 )
 
 // Encoding counts with one vocabulary. It is safe for concurrent use.
 type Encoding struct {
-	name  string
-	split splitter
-	vocab *vocabulary
+	name     string
+	split    splitter
+	first    uint32 // the id of the token of rank 0
+	composed bool   // text is composed before it is cut
+	vocab    *vocabulary
 	// idle are counters that nobody uses now. Counting takes one out, or makes
 	// one, and puts it back if there is room.
 	idle chan *counter
 }
 
 // lazily are the encodings, each built when first asked for and then kept.
-var lazily = map[string]func() (*Encoding, error){
-	"o200k_base":  sync.OnceValues(func() (*Encoding, error) { return build("o200k_base", splitO200K) }),
-	"cl100k_base": sync.OnceValues(func() (*Encoding, error) { return build("cl100k_base", splitCL100K) }),
-	"p50k_base":   sync.OnceValues(func() (*Encoding, error) { return build("p50k_base", splitGPT2) }),
-	"r50k_base":   sync.OnceValues(func() (*Encoding, error) { return build("r50k_base", splitGPT2) }),
-}
+var lazily = func() map[string]func() (*Encoding, error) {
+	all := map[string]func() (*Encoding, error){}
+	for name, from := range origins {
+		all[name] = sync.OnceValues(func() (*Encoding, error) { return build(name, from) })
+	}
+	return all
+}()
 
 // aliases are encodings that differ from another in special tokens alone.
 var aliases = map[string]string{
@@ -60,10 +66,10 @@ func Known(name string) bool {
 	return direct || alias
 }
 
-// Get returns the encoding of a name: o200k_base, cl100k_base, p50k_base,
-// r50k_base, or one that counts text as these do (o200k_harmony, p50k_edit,
-// gpt2). The first call for each takes some tenths of a second, and others for
-// the same wait for it. The error is for an unknown name.
+// Get returns the encoding of a name: one of origins, or one that counts text
+// as one of them does (o200k_harmony, p50k_edit, gpt2). The first call for each
+// takes some tenths of a second, and others for the same wait for it. The error
+// is for an unknown name.
 func Get(name string) (*Encoding, error) {
 	if base, ok := aliases[name]; ok {
 		name = base
@@ -75,12 +81,8 @@ func Get(name string) (*Encoding, error) {
 	return get()
 }
 
-func build(name string, split splitter) (*Encoding, error) {
-	text, err := assets.Assets.ReadFile(path.Base(name + ".tiktoken"))
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", name, err)
-	}
-	tokens, err := parseRanks(text)
+func build(name string, from origin) (*Encoding, error) {
+	tokens, err := from.read(name)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
@@ -89,7 +91,7 @@ func build(name string, split splitter) (*Encoding, error) {
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
 	return &Encoding{
-		name: name, split: split, vocab: v,
+		name: name, split: from.split, first: from.first, composed: from.composed, vocab: v,
 		idle: make(chan *counter, runtime.GOMAXPROCS(0)),
 	}, nil
 }
@@ -103,16 +105,30 @@ func (e *Encoding) Count(text []byte) int {
 		return 0
 	}
 	c := e.take()
-	n := c.count(text)
+	n := e.count(c, text)
 	e.give(c)
 	return n
+}
+
+func (e *Encoding) count(c *counter, text []byte) int {
+	if e.composed {
+		text = c.compose(text)
+	}
+	return c.count(text)
 }
 
 // Append appends the tokens of text to ids.
 func (e *Encoding) Append(ids []uint32, text []byte) []uint32 {
 	c := e.take()
+	if e.composed {
+		text = c.compose(text)
+	}
+	from := len(ids)
 	ids = c.encode(ids, text)
 	e.give(c)
+	for i := range ids[from:] {
+		ids[from+i] += e.first
+	}
 	return ids
 }
 

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/pkoukk/tiktoken-go-loader/assets"
 )
 
 var names = []string{"o200k_base", "cl100k_base", "p50k_base", "r50k_base"}
@@ -92,6 +90,12 @@ func (v vector) outcomes() map[string]*outcome {
 
 func readVectors(t testing.TB, name string) []vector {
 	t.Helper()
+	return readLines[vector](t, name)
+}
+
+// readLines reads a packed file of JSON values.
+func readLines[T any](t testing.TB, name string) []T {
+	t.Helper()
 	packed, err := os.ReadFile("testdata/" + name + ".jsonl.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -100,9 +104,9 @@ func readVectors(t testing.TB, name string) []vector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []vector
+	var all []T
 	for d := json.NewDecoder(z); d.More(); {
-		var v vector
+		var v T
 		if err := d.Decode(&v); err != nil {
 			t.Fatal(err)
 		}
@@ -164,11 +168,7 @@ func head(ids []uint32) []uint32 { return slices.Clone(ids[:min(12, len(ids))]) 
 // tokensOf returns the vocabulary of an encoding.
 func tokensOf(t testing.TB, name string) [][]byte {
 	t.Helper()
-	text, err := assets.Assets.ReadFile(name + ".tiktoken")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := parseRanks(text)
+	tokens, err := origins[name].read(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,6 +114,20 @@ func letterRun(s []byte, i int) int {
 	return run(s, i, letters)
 }
 
+// asciiLetterRun is run for letters of ASCII alone.
+func asciiLetterRun(s []byte, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if other := ^between(w|ones*0x20, 'a', 'z') & highs; other != 0 {
+			return i + bits.TrailingZeros64(other)/8
+		}
+	}
+	for i < len(s) && asciiClass[s[i]]&(upper|lower) != 0 {
+		i++
+	}
+	return i
+}
+
 // lowerRun is run for what may follow in a word: all letters but upper ones,
 // and marks.
 func lowerRun(s []byte, i int) int {

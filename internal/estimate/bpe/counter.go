@@ -6,10 +6,11 @@ type counter struct {
 	*vocabulary
 	split splitter
 
-	stack  []uint32 // the tokens of the piece, so far
-	held   []uint32 // of the window before
-	alive  []uint64 // a bit for each place of the window: not known as a dead end
-	merger merger
+	stack    []uint32 // the tokens of the piece, so far
+	held     []uint32 // of the window before
+	alive    []uint64 // a bit for each place of the window: not known as a dead end
+	merger   merger
+	composed []byte // a text that was not in normal form
 
 	pieces    [1 << pieceBits]pieceSlot
 	pairsSeen [1 << pairBits]uint64

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	tiktoken "github.com/pkoukk/tiktoken-go"
+	"golang.org/x/text/unicode/norm"
 )
 
 // alphabets are what hostile and ordinary texts are made of.
@@ -77,7 +78,7 @@ func TestLongPiecesHaveTheTokensThatMergingByRankGives(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const size = 3*window + 777
 	periods := []string{"ab", "the", " \t ", "abcabd", "-=", "aaab", "xyzzy", "的是", "----\n", "Aa", "ß", "0", "=", "é", "aA1"}
-	for _, name := range fewer(names) {
+	for _, name := range fewer(slices.Concat(names, vendors)) {
 		c := newCounter(get(t, name).split, get(t, name).vocab)
 		check := func(what string, piece []byte) {
 			t.Helper()
@@ -108,14 +109,17 @@ func TestLongPiecesHaveTheTokensThatMergingByRankGives(t *testing.T) {
 
 func TestTokensReadBackAsTheText(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, name := range names {
+	for _, name := range slices.Concat(names, vendors) {
 		e := get(t, name)
 		tokens := tokensOf(t, name)
 		for range 200 {
 			text := randomText(r, 2000)
 			var back []byte
 			for _, id := range e.Append(nil, []byte(text)) {
-				back = append(back, tokens[id]...)
+				back = append(back, tokens[id-e.first]...)
+			}
+			if e.composed {
+				text = norm.NFC.String(text)
 			}
 			if string(back) != text {
 				t.Fatalf("%s: %q reads back as %q", name, text, back)
@@ -125,7 +129,7 @@ func TestTokensReadBackAsTheText(t *testing.T) {
 }
 
 func TestEveryTokenOfTheVocabularyIsItsOwnEncoding(t *testing.T) {
-	for _, name := range fewer(names) {
+	for _, name := range fewer(slices.Concat(names, vendors)) {
 		e := get(t, name)
 		c := newCounter(e.split, e.vocab)
 		for id, bytes := range tokensOf(t, name) {
@@ -145,7 +149,7 @@ func TestEveryTokenOfTheVocabularyIsItsOwnEncoding(t *testing.T) {
 
 func TestCountsOnBothSidesOfACutAddUp(t *testing.T) {
 	for what, text := range corpora(t) {
-		for _, name := range names {
+		for _, name := range slices.Concat(names, vendors) {
 			e := get(t, name)
 			want, sum, start := e.Count(text), 0, 0
 			for start < len(text) {
@@ -192,10 +196,12 @@ func TestCountingIsSafeFromManyGoroutines(t *testing.T) {
 
 func TestCountingAllocatesNothing(t *testing.T) {
 	for what, text := range corpora(t) {
-		e := get(t, "o200k_base")
-		e.Count(text)
-		if n := testing.AllocsPerRun(5, func() { e.Count(text) }); n != 0 {
-			t.Errorf("%s: %v allocations, want none", what, n)
+		for _, name := range append([]string{"o200k_base"}, vendors...) {
+			e := get(t, name)
+			e.Count(text)
+			if n := testing.AllocsPerRun(5, func() { e.Count(text) }); n != 0 {
+				t.Errorf("%s %s: %v allocations, want none", name, what, n)
+			}
 		}
 	}
 	e := get(t, "o200k_base")
@@ -208,6 +214,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 
 func TestNamesOfEncodings(t *testing.T) {
 	for alias, want := range map[string]string{
+		"qwen3": "qwen3", "deepseek_v3": "deepseek_v3", "tekken": "tekken",
 		"o200k_base": "o200k_base", "o200k_harmony": "o200k_base", "cl100k_base": "cl100k_base",
 		"p50k_base": "p50k_base", "p50k_edit": "p50k_base", "r50k_base": "r50k_base", "gpt2": "r50k_base",
 	} {
@@ -229,6 +236,12 @@ func FuzzCount(f *testing.F) {
 		references[name] = reference(f, name)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range vendors {
+			e := get(t, name)
+			if n, ids := e.Count([]byte(text)), e.Append(nil, []byte(text)); n != len(ids) {
+				t.Fatalf("%s: counted %d, encoded %d", name, n, len(ids))
+			}
+		}
 		for name, want := range references {
 			e := get(t, name)
 			ids := e.Append(nil, []byte(text))

@@ -34,7 +34,7 @@ func (e *Encoding) countChunks(queue *chunks) int {
 		if len(chunk) == 0 {
 			return n
 		}
-		n += c.count(chunk)
+		n += e.count(c, chunk)
 	}
 }
 

@@ -9,6 +9,9 @@ const (
 	splitGPT2 splitter = iota + 1
 	splitCL100K
 	splitO200K
+	splitQwen     // cl100k's, but each digit by itself
+	splitTekken   // o200k's, but each digit by itself, and no contractions
+	splitDeepSeek // split_deepseek.go
 )
 
 func (p splitter) next(s []byte, i int) int {
@@ -16,52 +19,80 @@ func (p splitter) next(s []byte, i int) int {
 	case splitO200K:
 		return nextO200K(s, i)
 	case splitCL100K:
-		return nextCL100K(s, i)
+		return nextCL100K(s, i, 3)
+	case splitQwen:
+		return nextCL100K(s, i, 1)
+	case splitTekken:
+		return nextTekken(s, i)
+	case splitDeepSeek:
+		return nextDeepSeek(s, i)
 	default:
 		return nextGPT2(s, i)
 	}
 }
 
-// nextO200K: a word with its case and one character before it, up to three
-// digits, symbols with what ends a line, or blanks.
+// nextO200K: a word with its case, one character before it and a contraction
+// behind it, up to three digits, symbols with what ends a line, or blanks.
 func nextO200K(s []byte, i int) int {
+	if end := plainWord(s, i); end > 0 {
+		if end < len(s) && s[end] == '\'' {
+			return contraction(s, end)
+		}
+		return end
+	}
+	end, isWord := nextCased(s, i, 3)
+	if isWord {
+		return contraction(s, end)
+	}
+	return end
+}
+
+// nextTekken is nextO200K without contractions, and with one digit.
+func nextTekken(s []byte, i int) int {
 	if end := plainWord(s, i); end > 0 {
 		return end
 	}
+	end, _ := nextCased(s, i, 1)
+	return end
+}
+
+// nextCased returns the end of the piece at s[i] where words have a case, and
+// whether it is a word; a number has at most so many digits.
+func nextCased(s []byte, i, most int) (end int, isWord bool) {
 	c, w := classAt(s, i)
 	switch {
 	case c&letters != 0:
 		end, _ := word(s, i)
-		return end
+		return end, true
 	case c == number:
-		return digits(s, i)
+		return digits(s, i, most), false
 	case c == newline:
-		return spaces(s, i)
+		return spaces(s, i), false
 	}
 	p := i + w
 	if p < len(s) {
 		end, cased := word(s, p)
 		if c == mark && (end == p || !cased) {
-			return contraction(s, p) // the mark is a word without a prefix
+			return p, true // the mark is a word without a prefix
 		}
 		if end > p {
-			return end
+			return end, true
 		}
 	} else if c == mark {
-		return p
+		return p, false
 	}
 	if end := symbolRun(s, i, c, p); end > 0 {
 		for end < len(s) && (s[end] == '\n' || s[end] == '\r' || s[end] == '/') {
 			end++
 		}
-		return end
+		return end, false
 	}
-	return spaces(s, i)
+	return spaces(s, i), false
 }
 
 // plainWord returns the end of the commonest kind of word at s[i]: of ASCII, in
 // lower case but for its first letter, with a blank before it or without. 0:
-// it is another kind, or none.
+// it is another kind, or none. A contraction behind it is not part of it.
 func plainWord(s []byte, i int) int {
 	if s[i] == ' ' {
 		i++
@@ -75,23 +106,19 @@ func plainWord(s []byte, i int) int {
 	if asciiClass[s[i]] != lower {
 		return 0
 	}
-	end := lowerRun(s, i)
-	if end < len(s) && s[end] == '\'' {
-		return contraction(s, end)
-	}
-	return end
+	return lowerRun(s, i)
 }
 
 // word returns the end of the longest word that starts at s[i]: upper letters,
-// then lower ones, then a contraction. Caseless letters and marks are both. It
-// returns i if there is none; cased is false if all of it is upper.
+// then lower ones. Caseless letters and marks are both. It returns i if there is
+// none; cased is false if all of it is upper.
 func word(s []byte, i int) (end int, cased bool) {
 	j, both := i, -1
 	for j < len(s) {
 		c, w := classAt(s, j)
 		if c&(upper|caseless|mark) == 0 {
 			if c == lower {
-				return contraction(s, lowerRun(s, j)), true
+				return lowerRun(s, j), true
 			}
 			break
 		}
@@ -101,23 +128,20 @@ func word(s []byte, i int) (end int, cased bool) {
 		}
 	}
 	if both >= 0 {
-		return contraction(s, both), true
+		return both, true
 	}
-	if j == i {
-		return i, false
-	}
-	return contraction(s, j), false
+	return j, false
 }
 
-// nextCL100K: a contraction, letters and one character before them, up to
-// three digits, symbols with what ends a line, or blanks.
-func nextCL100K(s []byte, i int) int {
+// nextCL100K: a contraction, letters and one character before them, so many
+// digits at most, symbols with what ends a line, or blanks.
+func nextCL100K(s []byte, i, most int) int {
 	c, w := classAt(s, i)
 	switch {
 	case c&letters != 0:
 		return letterRun(s, i+w)
 	case c == number:
-		return digits(s, i)
+		return digits(s, i, most)
 	case c == newline:
 		return spaces(s, i)
 	}
@@ -186,9 +210,9 @@ func contraction(s []byte, i int) int {
 	return i
 }
 
-// digits returns the end of at most three numeric characters from s[i] on.
-func digits(s []byte, i int) int {
-	for range 3 {
+// digits returns the end of so many numeric characters at most from s[i] on.
+func digits(s []byte, i, most int) int {
+	for range most {
 		if i >= len(s) {
 			break
 		}

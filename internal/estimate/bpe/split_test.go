@@ -22,7 +22,7 @@ func pieces(t testing.TB, split splitter, text []byte) [][]byte {
 	return all
 }
 
-var splitters = []splitter{splitGPT2, splitCL100K, splitO200K}
+var splitters = []splitter{splitGPT2, splitCL100K, splitO200K, splitQwen, splitTekken, splitDeepSeek}
 
 func FuzzSplit(f *testing.F) {
 	for _, seed := range []string{"", "it's", "\xff\xc3\xe2\x82", "a\u0301B\u0301c", "   \n\n  x", "''''", "12\u00b34", " ", "'ſ"} {

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"llmgw/internal/estimate"
+)
+
+// body is a chat request for a model.
+func body(model string) []byte {
+	return fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":"每个团队都有自己的预算"}]}`, model)
+}
+
+// written puts a configuration into a file.
+func written(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "llmgw.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const team = "\nteams: [{name: t, keys: [{id: k, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}]}]\n"
+
+func TestEveryEncodingOfTheConfigurationCanBeCountedIn(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "qwen3", "deepseek_v3", "tekken"} {
+		if !estimate.KnownEncoding(name) {
+			t.Errorf("%s cannot be counted in", name)
+		}
+		config := written(t, `providers: [{name: p, dialect: openai, base_url: "http://127.0.0.1:1/v1"}]
+models: [{name: house, targets: [{provider: p}], encoding: `+name+`}]`+team)
+		got, err := Estimate(EstimateOptions{ConfigFile: config, Path: "/v1/chat/completions", Body: body("house")})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		seen[fmt.Sprint(got.Parts.Text)] = name
+	}
+	if len(seen) < 5 {
+		t.Errorf("texts cost the same in most encodings: %v", seen)
+	}
+}
