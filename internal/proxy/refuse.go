@@ -43,6 +43,9 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 		}
 	}
 	e.Message = explain(l, e, v.Outcome)
+	if share := state.Capacity; v.Degraded && share < l.Capacity() && v.Outcome != budget.Unavailable {
+		e.Message += fmt.Sprintf(" (The store of limits is away: until it is back this instance keeps to its share, %s.)", quantity(l.Unit, share))
+	}
 	return e
 }
 

@@ -72,6 +72,32 @@ func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 	}
 }
 
+func TestARefusalWithoutTheStoreTellsTheShareThatDecides(t *testing.T) {
+	g, l := &Gateway{herd: newHerd()}, teamTPM()
+	for _, s := range []struct {
+		what     string
+		out      budget.Outcome
+		capacity int64
+		tells    bool
+	}{
+		{"a share", budget.Exceeded, 33_333, true},
+		{"the only instance has all of it", budget.Exceeded, 100_000, false},
+		{"a closed limit has no share", budget.Unavailable, 33_333, false},
+	} {
+		e := g.refusal(&plan{lines: []budget.Line{{Limit: l, Amount: 300}}}, budget.Verdict{
+			Outcome: s.out, Wait: time.Second, Degraded: true,
+			Lines: []budget.LineState{{Outcome: s.out, Remaining: 12, Capacity: s.capacity, Wait: time.Second}},
+		})
+		const told = "is away: until it is back this instance keeps to its share, 33,333 tokens.)"
+		if got := strings.Contains(e.Message, told); got != s.tells {
+			t.Errorf("%s: got %q, tells the share: want %v", s.what, e.Message, s.tells)
+		}
+		if e.Limit.Amount != 100_000 || e.Limit.Remaining != 12 {
+			t.Errorf("%s: got %+v, want the configured amount and what is left here", s.what, e.Limit)
+		}
+	}
+}
+
 func TestRetryHeadersRoundUpAndLongWaitsHaveNone(t *testing.T) {
 	for _, s := range []struct {
 		what              string

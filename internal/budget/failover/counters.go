@@ -132,6 +132,19 @@ func (t *counters) take(line budget.Line, most int64) (bool, int64) {
 	return true, most - c.held
 }
 
+// look tells whether take would hold a slot, and how many are left now.
+func (t *counters) look(line budget.Line, most int64) (bool, int64) {
+	k := keyOf(line)
+	s := t.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := int64(0)
+	if c := s.m[k]; c != nil {
+		held = c.held
+	}
+	return held < most, max(0, most-held)
+}
+
 // release gives a held slot back.
 func (t *counters) release(line budget.Line) {
 	k := keyOf(line)

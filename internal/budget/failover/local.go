@@ -19,13 +19,11 @@ func (l *Limiter) decide(r budget.Request) budget.Verdict {
 		v: budget.Verdict{At: l.now(), Degraded: true, Lines: make([]budget.LineState, len(r.Lines))},
 	}
 	d.byPolicy()
-	if d.conclude(); d.v.Outcome != budget.Granted {
-		return d.v
-	}
+	d.conclude()
 	d.bySlots()
 	d.byShares()
 	if d.conclude(); d.v.Outcome != budget.Granted {
-		l.counters.releaseAll(r.Lines, d.slots)
+		d.giveBack()
 		return d.v
 	}
 	l.enter(&record{
@@ -67,7 +65,7 @@ func (d *decision) byPolicy() {
 		}
 		switch {
 		case line.Limit.WhenStoreDown == budget.Closed:
-			state.Outcome, state.Wait = budget.Unavailable, closedWait
+			state.Outcome, state.Wait, state.Remaining = budget.Unavailable, closedWait, 0
 		case hasShare(line.Limit) && line.Limit.Unit != budget.Concurrency:
 			d.shares = append(d.shares, d.s.line(line, level, seen))
 			d.index = append(d.index, i)
@@ -75,8 +73,14 @@ func (d *decision) byPolicy() {
 	}
 }
 
-// bySlots takes the slots, of Local limits up to the share.
+// bySlots takes the slots, of Local limits up to the share. Of a request that is
+// refused already it only looks, so that every line tells what this gateway
+// would grant.
 func (d *decision) bySlots() {
+	ask := d.l.counters.take
+	if d.v.Outcome != budget.Granted {
+		ask = d.l.counters.look
+	}
 	for i, line := range d.r.Lines {
 		if line.Limit.Unit != budget.Concurrency || d.v.Lines[i].Outcome != budget.Granted {
 			continue
@@ -88,18 +92,30 @@ func (d *decision) bySlots() {
 		if hasShare(line.Limit) && !d.r.Force {
 			most = d.v.Lines[i].Capacity
 		}
-		ok, left := d.l.counters.take(line, most)
+		ok, left := ask(line, most)
 		d.v.Lines[i].Remaining = min(left, d.v.Lines[i].Capacity)
 		if !ok {
 			d.v.Lines[i].Outcome = budget.NoSlot
 			continue
 		}
-		d.slots |= bit(i)
+		if d.v.Outcome == budget.Granted {
+			d.slots |= bit(i)
+		}
 	}
 }
 
-// byShares asks the shares for the rest. If a slot is missing it only looks,
-// for a rate that is short is named before a slot.
+// giveBack frees the slots of a request that the shares refused.
+func (d *decision) giveBack() {
+	d.l.counters.releaseAll(d.r.Lines, d.slots)
+	for i := range d.v.Lines {
+		if d.slots&bit(i) != 0 {
+			d.v.Lines[i].Remaining = min(d.v.Lines[i].Remaining+1, d.v.Lines[i].Capacity)
+		}
+	}
+}
+
+// byShares asks the shares for the rest. Of a request that is refused already it
+// only looks: a rate that is short is named before a slot.
 func (d *decision) byShares() {
 	if len(d.shares) == 0 {
 		return

@@ -72,6 +72,46 @@ func TestS31_AShareStartsFromWhatWasLastSeen(t *testing.T) {
 	})
 }
 
+// Whatever refuses, a line tells what this gateway would still grant of it, and
+// not what all gateways had together: the rest is the others'.
+func TestWhileTheStoreIsDownLinesTellWhatThisGatewayGrants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.reserve("before", line(tpm, 700), line(money, 1)) // 300 left: 100 for each of three
+		w.fall(lost)
+		w.reserve("here", line(tpm, 30), line(slots, 1)) // 70 and 3 of 12/3 left here
+		for _, s := range []struct {
+			what    string
+			lines   []budget.Line
+			outcome budget.Outcome
+			left    []int64
+		}{
+			{"a closed limit", []budget.Line{line(tpm, 1), line(slots, 1), line(money, 1)}, budget.Unavailable, []int64{70, 3, 0}},
+			{"too little in the share", []budget.Line{line(tpm, 71), line(slots, 1)}, budget.Exceeded, []int64{70, 3}},
+			{"more than a share can ever have", []budget.Line{line(tpm, 334), line(slots, 1)}, budget.Unavailable, []int64{70, 3}},
+			{"more than the limit can ever have", []budget.Line{line(tpm, 1001), line(slots, 1)}, budget.NeverFits, []int64{70, 3}},
+		} {
+			v := w.reserve(s.what, s.lines...)
+			if v.Outcome != s.outcome {
+				t.Errorf("%s: got %+v, want outcome %v", s.what, v, s.outcome)
+			}
+			for i, want := range s.left {
+				if got := v.Lines[i].Remaining; got != want {
+					t.Errorf("%s: got %d left of line %d, want %d", s.what, got, i, want)
+				}
+			}
+		}
+		if v := w.reserve("rest", line(tpm, 70)); v.Outcome != budget.Granted || v.Lines[0].Remaining != 0 {
+			t.Errorf("got %+v, want the 70 that were told", v)
+		}
+		for _, id := range []string{"before", "here", "rest"} {
+			w.Settle(id, []int64{0, 0})
+		}
+		w.rise()
+		w.end()
+	})
+}
+
 func TestTheShareOfSlotsCountsThoseTheStoreGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
