@@ -89,12 +89,13 @@ test('a refusal is retried after the seconds it names', { skip: direct && 'only 
   assert.ok(at[1] - at[0] >= 1300 && at[1] - at[0] < 3500, `came back after ${at[1] - at[0]} ms`);
 });
 
-test('a spent budget is not retried', { skip: direct && 'only the gateway refuses' }, async () => {
+test('a spent budget keeps its class, and its 429 is tried as often as any other', { skip: direct && 'only the gateway refuses' }, async () => {
   const spent = client(spentKey);
   await spent.send(new ConverseCommand(ask('sim-in100-out50')));
   const at = sends(spent);
   const error = await spent.send(new ConverseCommand(ask('sim-in100-out50'))).catch((e) => e);
   assert.equal(error.name, 'ServiceQuotaExceededException');
+  assert.equal(error.$metadata.httpStatusCode, 429);
   assert.match(error.message, /limit of 200 tokens/);
-  assert.equal(at.length, 1);
+  assert.equal(at.length, 3);
 });

@@ -195,7 +195,6 @@ type Failure struct {
 
 // Document is a whole answer of the gateway's own.
 type Document struct {
-	Status      int // where the API has another than the fault's own; else 0
 	ContentType string
 	Header      Header // extra headers of this dialect; may be nil
 	Body        []byte

@@ -54,10 +54,7 @@ func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, reques
 		h.Set("X-Llmgw-Limited-By", e.Limit.By)
 	}
 	writeRetry(h, e)
-	status := doc.Status
-	if status == 0 {
-		status = statusOf(e)
-	}
+	status := statusOf(e)
 	w.WriteHeader(status)
 	_, _ = w.Write(doc.Body) // the client is gone: nobody is left to tell
 	return status

@@ -226,14 +226,6 @@ func TestARefusalNamesItsExceptionInAHeader(t *testing.T) {
 	}
 }
 
-func TestASpentBudgetIsNoStatusThatClientsTryAgain(t *testing.T) {
-	for code, want := range map[fault.Code]int{fault.InsufficientQuota: 402, fault.RateLimitExceeded: 0, fault.UpstreamError: 0} {
-		if got := New().Refusal(fault.New(code, "No."), "req-1").Status; got != want {
-			t.Errorf("%s: got status %d, want %d", code, got, want)
-		}
-	}
-}
-
 func TestAFailureOfTheProviderKeepsTheNameOfItsStatus(t *testing.T) {
 	for status, want := range map[int]string{429: "ThrottlingException", 503: "ServiceUnavailableException", 0: "ModelErrorException"} {
 		doc := New().Refusal(&fault.Error{Code: fault.UpstreamError, Message: "Busy.", Status: status}, "req-1")

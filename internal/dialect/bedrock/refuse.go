@@ -10,12 +10,7 @@ import (
 // Refusal implements dialect.Dialect. The kind of an error stands in a header,
 // and decides whether an AWS client tries again.
 func (Dialect) Refusal(e *fault.Error, requestID string) dialect.Document {
-	status := 0
-	if e.Code == fault.InsufficientQuota {
-		status = 402 // AWS clients try a 429 again, whatever its kind
-	}
 	return dialect.Document{
-		Status:      status,
 		ContentType: "application/json",
 		Header:      dialect.Header{"X-Amzn-Errortype": {exception(e)}, "X-Amzn-Requestid": {requestID}},
 		Body:        append(appendError(nil, e), '\n'),
