@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,11 @@ func TestF2EachLimitSaysWhatHappensWithoutTheStore(t *testing.T) {
 			for range 12 {
 				a := w.Post(secret, chat, ask("sim-out1"))
 				got[a.Status]++
+				if left := fmt.Sprint(max(0, 5-got[200])); s.policy == "local" &&
+					(a.Header.Get("X-Ratelimit-Remaining-Requests") != left || a.Header.Get("X-Ratelimit-Limit-Requests") != "10") {
+					t.Errorf("told %q of %q left, want the %s of this instance's share, of 10",
+						a.Header.Get("X-Ratelimit-Remaining-Requests"), a.Header.Get("X-Ratelimit-Limit-Requests"), left)
+				}
 				if a.Header.Get("X-LLMGW-Degraded") != "true" {
 					t.Errorf("the answer does not say that it is degraded")
 				}
