@@ -103,22 +103,13 @@ const (
 )
 
 // letterRun is run for letters.
-func letterRun(s []byte, i int) int {
-	for i+8 <= len(s) {
-		w := binary.LittleEndian.Uint64(s[i:])
-		if other := ^between(w|ones*0x20, 'a', 'z') & highs; other != 0 {
-			return run(s, i+bits.TrailingZeros64(other)/8, letters)
-		}
-		i += 8
-	}
-	return run(s, i, letters)
-}
+func letterRun(s []byte, i int) int { return run(s, asciiLetterRun(s, i), letters) }
 
 // asciiLetterRun is run for letters of ASCII alone.
 func asciiLetterRun(s []byte, i int) int {
 	for ; i+8 <= len(s); i += 8 {
 		w := binary.LittleEndian.Uint64(s[i:])
-		if other := ^between(w|ones*0x20, 'a', 'z') & highs; other != 0 {
+		if other := ^lowercase(w|ones*0x20) & highs; other != 0 {
 			return i + bits.TrailingZeros64(other)/8
 		}
 	}
@@ -133,7 +124,7 @@ func asciiLetterRun(s []byte, i int) int {
 func lowerRun(s []byte, i int) int {
 	for i+8 <= len(s) {
 		w := binary.LittleEndian.Uint64(s[i:])
-		if other := ^between(w, 'a', 'z') & highs; other != 0 {
+		if other := ^lowercase(w) & highs; other != 0 {
 			return run(s, i+bits.TrailingZeros64(other)/8, lower|caseless|mark)
 		}
 		i += 8
@@ -141,9 +132,9 @@ func lowerRun(s []byte, i int) int {
 	return run(s, i, lower|caseless|mark)
 }
 
-// between sets the high bit of each byte of w that is an ASCII character from
-// first to last; the other bits mean nothing.
-func between(w uint64, first, last byte) uint64 {
+// lowercase sets the high bit of each byte of w that is a lower letter of ASCII;
+// the other bits mean nothing.
+func lowercase(w uint64) uint64 {
 	low := w &^ highs
-	return (low + ones*uint64(0x80-first)) &^ (low + ones*uint64(0x7f-last)) &^ w
+	return (low + ones*(0x80-'a')) &^ (low + ones*(0x7f-'z')) &^ w
 }

@@ -91,11 +91,11 @@ func TestWordsAreFoundAlikeBytewiseAndEightAtATime(t *testing.T) {
 	}
 }
 
-func TestBetweenMarksTheBytesOfARange(t *testing.T) {
+func TestLowercaseMarksItsLetters(t *testing.T) {
 	for b := range 256 {
 		for at := range 8 {
 			w := uint64(b) << (8 * at)
-			got := between(w, 'a', 'z')>>(8*at+7)&1 == 1
+			got := lowercase(w)>>(8*at+7)&1 == 1
 			if want := b >= 'a' && b <= 'z'; got != want {
 				t.Errorf("%#x at %d: %v, want %v", b, at, got, want)
 			}
