@@ -47,7 +47,7 @@ type Config struct {
 	Reload func(ctx context.Context) error
 	// Explain judges a request without charging it. Its value becomes JSON. Its
 	// errors may be faults; ErrNotFound says that there is no such key.
-	Explain func(ctx context.Context, keyID, path string, body []byte) (any, error)
+	Explain func(ctx context.Context, q Question) (any, error)
 
 	// Ready tells whether the gateway takes requests, and in what state: ok,
 	// degraded, starting, draining.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ type gateway struct {
 		from, to time.Time
 		groupBy  []string
 	}
-	explained struct{ key, path, body string }
+	explained Question
 }
 
 // Mode and SetMode make a gateway its own switch.
@@ -112,9 +113,9 @@ func newGateway() *gateway {
 		Blocks:      tenant.NewBlocks(nil, func() time.Time { return clock }),
 		Enforcement: g,
 		Reload:      func(context.Context) error { return g.reloadErr },
-		Explain: func(_ context.Context, keyID, path string, body []byte) (any, error) {
-			g.explained.key, g.explained.path, g.explained.body = keyID, path, string(body)
-			switch keyID {
+		Explain: func(_ context.Context, q Question) (any, error) {
+			g.explained = q
+			switch q.KeyID {
 			case "unknown":
 				return nil, ErrNotFound
 			case "malformed":
@@ -326,17 +327,22 @@ func TestExplainTakesAnObjectOrAString(t *testing.T) {
 		{`{"key_id":"k","path":"/v1/chat/completions","body":"not json"}`, `not json`},
 	} {
 		res, body := g.ask(t, "POST", "/admin/v1/explain", c.body)
-		if res.StatusCode != http.StatusOK || g.explained.body != c.want || g.explained.key != "k" || g.explained.path != "/v1/chat/completions" {
+		if res.StatusCode != http.StatusOK || string(g.explained.Body) != c.want || g.explained.KeyID != "k" || g.explained.Path != "/v1/chat/completions" {
 			t.Errorf("%s: status %d, explained %+v", c.body, res.StatusCode, g.explained)
 		}
 		wantJSON(t, body, `{"input_tokens":12}`)
 	}
+	g.ask(t, "POST", "/admin/v1/explain", `{"key_id":"k","path":"/p","user":"u-1","ip":"2001:db8::1","body":{}}`)
+	if q := g.explained; q.User != "u-1" || q.IP != netip.MustParseAddr("2001:db8::1") {
+		t.Errorf("got user %q at %v, want what was asked for", q.User, q.IP)
+	}
 	for body, want := range map[string]int{
-		`{"key_id":"unknown","path":"/p","body":{}}`:   404,
-		`{"key_id":"malformed","path":"/p","body":{}}`: 400,
-		`{"key_id":"k","path":"/p"}`:                   400,
-		`{"path":"/p","body":{}}`:                      400,
-		`{`:                                            400,
+		`{"key_id":"k","path":"/p","ip":"here","body":{}}`: 400,
+		`{"key_id":"unknown","path":"/p","body":{}}`:       404,
+		`{"key_id":"malformed","path":"/p","body":{}}`:     400,
+		`{"key_id":"k","path":"/p"}`:                       400,
+		`{"path":"/p","body":{}}`:                          400,
+		`{`:                                                400,
 	} {
 		if res, got := g.ask(t, "POST", "/admin/v1/explain", body); res.StatusCode != want {
 			t.Errorf("%s: status %d, want %d: %s", body, res.StatusCode, want, got)

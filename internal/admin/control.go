@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -133,9 +134,20 @@ func flatten(err error) []string {
 	return list
 }
 
+// Question is a request that explain judges.
+type Question struct {
+	KeyID string
+	Path  string
+	User  string     // X-LLMGW-User; "": the body's
+	IP    netip.Addr // of the client; zero: one that nobody knows
+	Body  []byte
+}
+
 type explainRequest struct {
 	KeyID string          `json:"key_id"`
 	Path  string          `json:"path"`
+	User  string          `json:"user"`
+	IP    netip.Addr      `json:"ip"`
 	Body  json.RawMessage `json:"body"` // an object, or a string that holds one
 }
 
@@ -161,7 +173,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 		}
 		body = []byte(text)
 	}
-	answer, err := h.config.Explain(r.Context(), asked.KeyID, asked.Path, body)
+	answer, err := h.config.Explain(r.Context(), Question{asked.KeyID, asked.Path, asked.User, asked.IP, body})
 	if err != nil {
 		h.fail(w, err)
 		return

@@ -70,8 +70,8 @@ func (a *App) commonLimits() []*budget.Limit {
 	return limits
 }
 
-func (a *App) explain(ctx context.Context, keyID, path string, body []byte) (any, error) {
-	e, err := a.gateway.Explain(ctx, a.read, keyID, path, body)
+func (a *App) explain(ctx context.Context, q admin.Question) (any, error) {
+	e, err := a.gateway.Explain(ctx, a.read, proxy.Question(q))
 	var f *fault.Error
 	if errors.As(err, &f) && f.Code == fault.InvalidAPIKey {
 		return nil, admin.ErrNotFound

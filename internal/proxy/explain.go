@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -15,12 +17,23 @@ import (
 	"llmgw/internal/tokens"
 )
 
+// Question is a request that Explain judges.
+type Question struct {
+	KeyID string
+	Path  string
+	User  string     // X-LLMGW-User; "": the body's
+	IP    netip.Addr // of the client; zero: one that nobody knows
+	Body  []byte
+}
+
 // Explanation is what a request would meet if it came now. Nothing is charged.
 type Explanation struct {
 	KeyID    string            `json:"key_id"`
 	Team     string            `json:"team"`
 	Model    string            `json:"model"`
 	Estimate estimate.Estimate `json:"estimate"`
+	// Enforcement is the main switch: only with enforce does a limit refuse.
+	Enforcement string `json:"enforcement"`
 	// Outcome is granted, or the code of the refusal.
 	Outcome string `json:"outcome"`
 	// Binding is the limit that would refuse, as X-LLMGW-Limited-By; empty if
@@ -43,7 +56,7 @@ type ExplainedLimit struct {
 	Amount    float64 `json:"amount"`
 	Per       string  `json:"per,omitempty"`
 	Mode      string  `json:"mode"`
-	Value     string  `json:"value,omitempty"` // which of several counters
+	Value     string  `json:"value,omitempty"` // which of several counters; "*": that of all for whom there is none left
 	Needs     float64 `json:"needs"`
 	Remaining float64 `json:"remaining"`
 	Capacity  float64 `json:"capacity"`
@@ -59,38 +72,43 @@ type Reader func(ctx context.Context, lines []budget.Line) ([]budget.LineState, 
 // Explain judges a request of a key without charging it. The error is a fault:
 // InvalidAPIKey if there is no such key, NotFound if no API is at path, or what
 // the request itself would be refused for before any limit.
-func (g *Gateway) Explain(ctx context.Context, read Reader, keyID, path string, body []byte) (*Explanation, error) {
+func (g *Gateway) Explain(ctx context.Context, read Reader, q Question) (*Explanation, error) {
 	rules := g.rules.Load()
-	key := rules.Directory.Key(keyID)
+	key := rules.Directory.Key(q.KeyID)
 	if key == nil {
-		return nil, fault.New(fault.InvalidAPIKey, fmt.Sprintf("There is no key %q.", keyID))
+		return nil, fault.New(fault.InvalidAPIKey, fmt.Sprintf("There is no key %q.", q.KeyID))
 	}
-	d, endpoint, params, ok := Route(g.Dialects, path)
+	d, endpoint, params, ok := Route(g.Dialects, q.Path)
 	if !ok {
-		return nil, fault.New(fault.NotFound, fmt.Sprintf("No call is made at %q.", path))
+		return nil, fault.New(fault.NotFound, fmt.Sprintf("No call is made at %q.", q.Path))
 	}
 	call, err := d.Parse(dialect.Request{
-		Endpoint: endpoint, Path: path, Header: dialect.Header{"Content-Type": {"application/json"}}, Body: body, Params: params,
+		Endpoint: endpoint, Path: q.Path, Header: dialect.Header{"Content-Type": {"application/json"}}, Body: q.Body, Params: params,
 	})
 	if err != nil {
 		return nil, err
 	}
-	who := caller{Caller: tenant.Caller{Key: key, User: call.User}, team: key.Team, ip: "unknown"}
+	who := caller{Caller: tenant.Caller{Key: key, User: cmp.Or(q.User, call.User), IP: q.IP}, team: key.Team, ip: tenant.Bucket(q.IP)}
+	if err := g.blocked(who); err != nil {
+		return nil, err
+	}
 	p, err := g.plan(rules, who, d, call)
 	if err != nil {
 		return nil, err
 	}
+	g.values.look(p.lines)
 	states, at, err := read(ctx, p.lines)
 	if err != nil {
 		return nil, &fault.Error{Code: fault.LimiterUnavailable, Message: "The store of limits cannot be asked now.", Err: err}
 	}
-	return p.explained(states, at), nil
+	return p.explained(g.Enforcement(), states, at), nil
 }
 
-func (p *plan) explained(states []budget.LineState, at time.Time) *Explanation {
-	out, binding, wait := budget.Decide(&budget.Request{Lines: p.lines}, states)
+func (p *plan) explained(mode Enforcement, states []budget.LineState, at time.Time) *Explanation {
+	out, binding, wait := budget.Decide(&budget.Request{Lines: p.lines, Shadow: mode != Enforce}, states)
 	e := &Explanation{
-		KeyID: p.caller.Key.ID, Team: p.caller.team.Name, Model: p.call.Model, Estimate: p.estimate, Outcome: outcomeName(out), At: at,
+		KeyID: p.caller.Key.ID, Team: p.caller.team.Name, Model: p.call.Model, Estimate: p.estimate, Enforcement: string(mode),
+		Outcome: outcomeName(out), At: at,
 		Limits: make([]ExplainedLimit, len(p.lines)),
 	}
 	if out != budget.Granted {
@@ -132,33 +150,10 @@ func Route(dialects []dialect.Dialect, path string) (d dialect.Dialect, e dialec
 			if e.Method != http.MethodPost {
 				continue
 			}
-			if params, ok := match(e.Pattern, path); ok {
+			if params, ok := dialect.Match(e.Pattern, path); ok {
 				return d, e, params, true
 			}
 		}
 	}
 	return nil, dialect.Endpoint{}, nil, false
-}
-
-// match reads path by one of gin's patterns.
-func match(pattern, path string) (map[string]string, bool) {
-	if !strings.ContainsAny(pattern, ":*") {
-		return nil, pattern == path
-	}
-	params := map[string]string{}
-	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
-	for i, w := range want {
-		switch {
-		case strings.HasPrefix(w, "*") && i < len(have):
-			params[w[1:]] = "/" + strings.Join(have[i:], "/")
-			return params, true
-		case i >= len(have):
-			return nil, false
-		case strings.HasPrefix(w, ":"):
-			params[w[1:]] = have[i]
-		case w != have[i]:
-			return nil, false
-		}
-	}
-	return params, len(want) == len(have)
 }

@@ -194,15 +194,20 @@ func (g *Gateway) admit(r *http.Request, who caller, call *dialect.Call) (caller
 	if who.User == "" {
 		who.User = call.User
 	}
+	return who, g.blocked(who)
+}
+
+// blocked is the refusal of who is blocked, nil for anybody else.
+func (g *Gateway) blocked(who caller) error {
 	b, blocked := g.Blocks.Match(who.Caller)
 	if !blocked {
-		return who, nil
+		return nil
 	}
 	message := fmt.Sprintf("This %s is blocked.", b.Scope)
 	if b.Reason != "" {
 		message = fmt.Sprintf("This %s is blocked: %s", b.Scope, b.Reason)
 	}
-	return who, &fault.Error{Code: fault.Blocked, Message: message, NoRetry: true}
+	return &fault.Error{Code: fault.Blocked, Message: message, NoRetry: true}
 }
 
 // job is what upstream needs to know of p. What the call has waited for its

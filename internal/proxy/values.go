@@ -51,6 +51,32 @@ func (v *values) bound(lines []budget.Line) {
 	}
 }
 
+// look does to lines what bound would, and makes no counter anybody's.
+func (v *values) look(lines []budget.Line) {
+	for i := range lines {
+		if s := lines[i].Limit.Scope; s == budget.User || s == budget.IP {
+			lines[i].Value = v.meets(lines[i].Limit, lines[i].Value, time.Now())
+		}
+	}
+}
+
+// meets returns what admit would.
+func (v *values) meets(l *budget.Limit, value string, now time.Time) string {
+	hash := maphash.String(v.seed, value)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	current, before := map[uint64]struct{}(nil), map[uint64]struct{}(nil)
+	if p := v.of[counter{place: l.Place, name: l.Name}]; p != nil {
+		current, before = p.at(now, lengthOf(l))
+	}
+	_, is := current[hash]
+	_, was := before[hash]
+	if is || was || len(current)+len(before) < v.most {
+		return value
+	}
+	return others
+}
+
 // admit returns value if it may have a counter of its own, else others.
 func (v *values) admit(l *budget.Limit, value string, now time.Time) string {
 	hash := maphash.String(v.seed, value)
@@ -81,15 +107,23 @@ func (v *values) admit(l *budget.Limit, value string, now time.Time) string {
 
 // turn begins a new period if the last one is over.
 func (p *population) turn(now time.Time, length time.Duration) {
-	past := now.Sub(p.began)
-	if past < length {
+	if now.Sub(p.began) < length {
 		return
 	}
-	p.before = p.now
-	if past >= 2*length {
-		p.before = nil
-	}
+	_, p.before = p.at(now, length)
 	p.began, p.now, p.told = now, map[uint64]struct{}{}, false
+}
+
+// at are those seen in the period that now is in, and in the one before.
+func (p *population) at(now time.Time, length time.Duration) (current, before map[uint64]struct{}) {
+	switch past := now.Sub(p.began); {
+	case past < length:
+		return p.now, p.before
+	case past < 2*length:
+		return nil, p.now
+	default:
+		return nil, nil
+	}
 }
 
 // lengthOf is about how long an unused counter of l is kept.

@@ -68,6 +68,34 @@ func TestAUserWhoStaysAwayMakesRoom(t *testing.T) {
 	}
 }
 
+// Whoever looks is told the counter that a request would meet, and takes none.
+func TestLookingTellsWhatARequestWouldMeetAndChangesNothing(t *testing.T) {
+	v, l, now := newValues(slog.New(slog.DiscardHandler), 2), perUser(), time.Unix(0, 0)
+	for i := range 10 {
+		if user := fmt.Sprint("nobody-yet-", i); v.meets(l, user, now) != user {
+			t.Errorf("%s: there is room, and looking takes none", user)
+		}
+	}
+	v.admit(l, "a", now)
+	for _, s := range []struct {
+		after time.Duration
+		users []string
+	}{
+		{0, []string{"a", "b", "c"}}, {0, []string{"b", "c", "a"}}, {time.Hour, []string{"c", "a", "b"}}, {time.Hour, []string{"d", "a", "c"}}, {24 * time.Hour, []string{"e", "a"}},
+	} {
+		now = now.Add(s.after)
+		for _, user := range s.users {
+			want := v.meets(l, user, now)
+			if got := v.admit(l, user, now); got != want {
+				t.Errorf("%s after %v: got counter %q, and was told %q", user, s.after, got, want)
+			}
+		}
+	}
+	if got := v.meets(perUser(), "someone", now); got != others {
+		t.Errorf("got counter %q when none is left, want that of the others", got)
+	}
+}
+
 func TestOnlyCountersOfUsersAndAddressesAreBounded(t *testing.T) {
 	v := newValues(slog.New(slog.DiscardHandler), 0)
 	ip, model := perUser(), perUser()
