@@ -132,18 +132,3 @@ func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 	}
 	return levels
 }
-
-// enforcement is the main switch, for all gateways of the store.
-type enforcement struct{ app *App }
-
-func (e enforcement) Mode(context.Context) (string, error) {
-	return string(e.app.gateway.Enforcement()), nil
-}
-
-func (e enforcement) SetMode(ctx context.Context, mode string) error {
-	if err := e.app.backing.shared.Set(ctx, modeMap, modeField, mode); err != nil {
-		return err
-	}
-	e.app.gateway.SetEnforcement(proxy.Enforcement(mode))
-	return nil
-}

@@ -9,6 +9,7 @@
 //	listen.go  listeners, servers, and the order of stopping
 //	reload.go  a new configuration, by signal, by change, by the admin plane
 //	admin.go   what the admin plane asks of the others
+//	switch.go  the main switch
 //	sync.go    what all gateways of one Redis share, kept up to date
 package app
 
@@ -76,6 +77,7 @@ type App struct {
 	config    atomic.Pointer[config.Config]
 	operators atomic.Pointer[http.Handler] // the admin plane's
 	reloading sync.Mutex
+	files     []config.File // as the last load has seen them, under reloading
 	demo      *demo
 	storeSeen atomic.Bool // the store has answered once
 	warm      atomic.Bool // the vocabulary is read: the first request is as fast as any
@@ -101,6 +103,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		}
 	}
 	a.config.Store(c)
+	a.files = c.Files
 	a.metrics.ConfigReloaded(true)
 	return a, nil
 }
@@ -180,6 +183,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 			a.log.Error("the vocabulary cannot be read", "error", err.Error())
 		}
 	}()
+	a.readSwitch(ctx)
 	return a.restore(ctx)
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,9 +65,13 @@ func (m *faultyMeter) End() []byte {
 
 // TestABugIsSettledAndTakesNothingElseDown panics in each phase of a call.
 func TestABugIsSettledAndTakesNothingElseDown(t *testing.T) {
-	next := make(chan struct{}, 1)
+	next := map[string]chan struct{}{} // by model: a call that has failed takes nothing from the one after it
+	for _, model := range []string{"parse", "prepare", "first", "second", "end", "none"} {
+		next[model] = make(chan struct{}, 1)
+	}
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		var asked struct{ Model string }
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -74,7 +79,7 @@ func TestABugIsSettledAndTakesNothingElseDown(t *testing.T) {
 			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", part)
 			w.(http.Flusher).Flush()
 			select { // the client has seen the first before the second is sent
-			case <-next:
+			case <-next[asked.Model]:
 			case <-r.Context().Done():
 				return
 			}
@@ -130,9 +135,9 @@ teams: [{name: t, limits: [{name: slots, unit: concurrency, amount: 5}, {name: m
 			t.Fatalf("%s: %v", s.model, err)
 		}
 		if s.status == 200 {
-			next <- struct{}{}
+			next[s.model] <- struct{}{}
 			if s.model != "second" {
-				next <- struct{}{}
+				next[s.model] <- struct{}{}
 			}
 		}
 		body, err := io.ReadAll(resp.Body)

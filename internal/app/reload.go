@@ -4,52 +4,49 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"llmgw/internal/config"
-	"llmgw/internal/proxy"
 )
 
 // watchEvery is how often the file is looked at for a change.
 const watchEvery = 2 * time.Second
 
-// watchConfig reloads when a signal asks for it or the file has changed, until
+// watchConfig reloads when a signal asks for it or a file has changed, until
 // ctx ends.
 func (a *App) watchConfig(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen := a.fileState()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.options.Reload:
-			seen = a.fileState()
 			_ = a.Reload(ctx) // it was logged
 		case <-tick.C:
-			if now := a.fileState(); now != seen {
-				seen = now
+			if a.filesChanged() {
 				_ = a.Reload(ctx) // it was logged
 			}
 		}
 	}
 }
 
-// fileState tells one version of the file from another.
-type fileState struct {
-	modified time.Time
-	size     int64
+// filesChanged tells whether one of the configuration's files is no longer what
+// the last load, also one that was refused, has seen.
+func (a *App) filesChanged() bool {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	return !slices.Equal(a.files, statAll(a.files))
 }
 
-func (a *App) fileState() fileState {
-	if a.options.ConfigFile == "" {
-		return fileState{}
+// statAll is the state of files now.
+func statAll(files []config.File) []config.File {
+	now := make([]config.File, len(files))
+	for i, f := range files {
+		now[i] = config.Stat(f.Path)
 	}
-	info, err := os.Stat(a.options.ConfigFile)
-	if err != nil {
-		return fileState{} // gone for a moment: a change when it is back
-	}
-	return fileState{info.ModTime(), info.Size()}
+	return now
 }
 
 // errNoFile says that there is nothing to reload.
@@ -59,16 +56,18 @@ var errNoFile = errors.New("the embedded default is running: there is no file to
 // that stay. A bad file is refused whole: the old configuration stays, and the
 // log and a metric say so. What needs a restart (addresses, the store) is told
 // and left.
-func (a *App) Reload(context.Context) error {
+func (a *App) Reload(ctx context.Context) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	if a.options.ConfigFile == "" {
 		return errNoFile
 	}
 	old := a.config.Load()
-	c, err := config.Load(a.options.ConfigFile, os.LookupEnv)
+	a.files = statAll(a.files) // before they are read: a later change is one
+	c, err := config.LoadAfter(a.options.ConfigFile, os.LookupEnv, old.Version)
 	if err == nil {
-		err = a.apply(old, c)
+		a.files = c.Files
+		err = a.apply(ctx, old, c)
 	}
 	a.metrics.ConfigReloaded(err == nil)
 	if err != nil {
@@ -79,7 +78,7 @@ func (a *App) Reload(context.Context) error {
 	return nil
 }
 
-func (a *App) apply(old, c *config.Config) error {
+func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	compiled, err := compile(c)
 	if err != nil {
 		return err
@@ -102,7 +101,7 @@ func (a *App) apply(old, c *config.Config) error {
 	a.client.Reload(compiled.providers)
 	a.gateway.Replace(compiled.rules)
 	if old.Enforcement != c.Enforcement {
-		a.gateway.SetEnforcement(proxy.Enforcement(c.Enforcement))
+		a.turnSwitch(ctx, c.Enforcement)
 	}
 	a.config.Store(c)
 	return nil

@@ -3,16 +3,12 @@ package app
 import (
 	"context"
 	"time"
-
-	"llmgw/internal/proxy"
 )
 
 // Names of the shared maps, and how often they are looked at.
 const (
 	ratiosMap      = "ratios"
 	ratiosField    = "learned"
-	modeMap        = "enforcement"
-	modeField      = "mode"
 	refreshEvery   = time.Second
 	ratiosEvery    = 10 // refreshes
 	refreshTimeout = 900 * time.Millisecond
@@ -42,9 +38,7 @@ func (a *App) refresh(ctx context.Context, n int) {
 		return // the store is away, which the limiter tells
 	}
 	a.storeSeen.Store(true)
-	if mode, err := a.backing.shared.Fields(ctx, modeMap); err == nil && mode[modeField] != "" {
-		a.gateway.SetEnforcement(proxy.Enforcement(mode[modeField]))
-	}
+	a.readSwitch(ctx)
 	if n%ratiosEvery == 0 {
 		a.saveRatios(ctx)
 	}

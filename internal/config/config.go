@@ -36,8 +36,11 @@ type Config struct {
 	Passthrough []Passthrough
 	Teams       []Team
 
-	// Version is when the configuration last changed, unix milliseconds.
+	// Version orders configurations, the newest last: unix milliseconds.
 	Version int64
+	// Files are those that were read, as they were then: the configuration first,
+	// then what ${file:…} names. None without a file.
+	Files []File
 	// Warnings are what is allowed but hardly meant, in the order of the file.
 	Warnings []Problem
 }

@@ -5,27 +5,40 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // Load reads the file at path. env answers for ${NAME} (os.LookupEnv); a
 // relative ${file:PATH} is beside the file. The error is Errors if the file
-// could be read; the Config's Version is the file's modification time.
+// could be read; the Config's Version is when the file came to be as it is.
 func Load(path string, env func(name string) (string, bool)) (*Config, error) {
-	src, changed, err := readFile(path, maxFileBytes)
+	return LoadAfter(path, env, 0)
+}
+
+// LoadAfter is Load for a file that takes the place of a configuration with the
+// Version before: its own is above that, also if the file is older. What is put
+// back is the newest word.
+func LoadAfter(path string, env func(name string) (string, bool), before int64) (*Config, error) {
+	src, read, err := readFile(path, maxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	return parseVersion(path, src, changed.UnixMilli(), Lookups{
+	files := []File{read}
+	c, err := parseVersion(path, src, max(read.Changed.UnixMilli(), before+1), Lookups{
 		Env: env,
 		File: func(name string) ([]byte, error) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(filepath.Dir(path), name)
 			}
-			content, _, err := readFile(name, maxSecretBytes)
+			content, read, err := readFile(name, maxSecretBytes)
+			files = append(files, read)
 			return content, err
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	c.Files = files
+	return c, nil
 }
 
 // Parse reads a configuration's text; name stands for it in errors, which are
@@ -74,18 +87,18 @@ func (d *decoder) config(root *node) *Config {
 }
 
 // readFile reads a file of at most limit bytes, and one more of a larger one:
-// who reads the content sees that it is too large. changed is when it was last
-// written to before it was read.
-func readFile(path string, limit int64) (content []byte, changed time.Time, err error) {
+// who reads the content sees that it is too large. The File is what it was
+// before it was read.
+func readFile(path string, limit int64) ([]byte, File, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, File{Path: path}, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
 	info, err := f.Stat()
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, File{Path: path}, err
 	}
-	content, err = io.ReadAll(io.LimitReader(f, limit+1))
-	return content, info.ModTime(), err
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	return content, fileOf(path, info), err
 }

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +30,6 @@ limits: [{name: l, unit: tokens, amount: 1, per: minute}]
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "secrets", "token"), "hush\n")
-	changed := time.UnixMilli(1_790_000_000_123)
-	if err := os.Chtimes(path, changed, changed); err != nil {
-		t.Fatal(err)
-	}
 	c, err := Load(path, func(name string) (string, bool) { return "localhost", name == "HOST" })
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +37,48 @@ limits: [{name: l, unit: tokens, amount: 1, per: minute}]
 	if c.Server.AdminToken != "hush" || c.Server.Listen != "localhost:80" {
 		t.Errorf("got %+v", c.Server)
 	}
-	if got, want := c.Version, changed.UnixMilli(); got != want || c.Limits[0].Version != want {
+	want := []File{Stat(path), Stat(filepath.Join(dir, "secrets", "token"))}
+	if !slices.Equal(c.Files, want) || want[0].Changed.IsZero() {
+		t.Errorf("got the files %+v, want %+v", c.Files, want)
+	}
+	if got, want := c.Version, want[0].Changed.UnixMilli(); got != want || c.Limits[0].Version != want {
 		t.Errorf("got the version %d, of a limit %d, want %d", got, c.Limits[0].Version, want)
+	}
+}
+
+func TestWhatTakesAConfigurationsPlaceIsNewerHoweverOldTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "llmgw.yaml")
+	write(t, path, "limits: [{name: l, unit: tokens, amount: 1, per: minute}]\n")
+	before := time.Now().Add(time.Hour).UnixMilli()
+	c, err := LoadAfter(path, os.LookupEnv, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Version <= before || c.Limits[0].Version <= before {
+		t.Errorf("got the version %d, of a limit %d, want more than %d", c.Version, c.Limits[0].Version, before)
+	}
+}
+
+func TestAFileThatIsPutBackIsAnotherOne(t *testing.T) {
+	dir := t.TempDir()
+	path, kept := filepath.Join(dir, "llmgw.yaml"), filepath.Join(dir, "llmgw.yaml.bak")
+	write(t, path, "server: {}\n")
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, long, long); err != nil {
+		t.Fatal(err)
+	}
+	first := Stat(path)
+	if err := os.Rename(path, kept); err != nil {
+		t.Fatal(err)
+	}
+	if got := Stat(path); got != (File{Path: path}) {
+		t.Errorf("without a file: got %+v", got)
+	}
+	if err := os.Rename(kept, path); err != nil {
+		t.Fatal(err)
+	}
+	if got := Stat(path); runtime.GOOS == "linux" && !got.Changed.After(first.Changed) {
+		t.Errorf("put back: got %v, want after %v", got.Changed, first.Changed)
 	}
 }
 
