@@ -88,11 +88,14 @@ type Estimate struct {
 	Input  tokens.Count // with the margin that learning asks for
 	Output tokens.Count // reserved for all choices together
 	Parts  Parts
+	// MaxOutput is the most output that the request allows for one choice,
+	// whatever answers were seen to need.
+	MaxOutput tokens.Count
 	// Sampled says that part of the text was extrapolated, not counted.
 	Sampled bool
 
 	base   tokens.Count // input before anything learned
-	class  string       // of its text
+	class  string       // of its text, where that matters
 	hidden bool         // the model reads more than the body shows
 }
 
@@ -186,40 +189,81 @@ func (e *Estimator) Estimate(c *dialect.Call, rules Rules) (Estimate, error) {
 	if err != nil {
 		return Estimate{}, fmt.Errorf("estimate model %q: %w", m.name, err)
 	}
+	return e.priced(c, &rules, &m, &t), nil
+}
+
+// EstimateEach is Estimate under the rules of each of several models that may
+// serve the call. The body is read once for all that count alike.
+func (e *Estimator) EstimateEach(c *dialect.Call, rules []Rules) ([]Estimate, error) {
+	models := make([]model, len(rules))
+	for i, r := range rules {
+		models[i] = resolve(c, r)
+	}
+	out := make([]Estimate, len(rules))
+	done := make([]bool, len(rules))
+	for i, m := range models {
+		if done[i] {
+			continue
+		}
+		for j := i + 1; j < len(models); j++ {
+			if models[j].countsLike(&m) {
+				m.exact = m.exact && models[j].exact
+			}
+		}
+		if m.exact != models[i].exact {
+			m.key ^= inexactKey
+		}
+		t, err := e.read(c, m)
+		if err != nil {
+			return nil, fmt.Errorf("estimate model %q: %w", m.name, err)
+		}
+		for j := i; j < len(models); j++ {
+			if models[j].countsLike(&m) {
+				out[j], done[j] = e.priced(c, &rules[j], &models[j], &t), true
+			}
+		}
+	}
+	return out, nil
+}
+
+// priced is the estimate of what was counted for a model.
+func (e *Estimator) priced(c *dialect.Call, rules *Rules, m *model, t *tally) Estimate {
 	parts := t.parts(m.factors.of(t.bytes))
-	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input(), class: dominant(t.bytes), hidden: t.hidden}
+	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input(), hidden: t.hidden}
 	if !m.exact {
+		out.class = dominant(t.bytes)
 		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name, out.class})
 		out.Parts.Factor = math.Round(factor*1e4) / 1e4
 	}
 	out.Input = out.Parts.input()
-	out.Parts.Output = e.choiceOutput(c, rules)
+	out.MaxOutput = rules.mostOutput(c)
+	out.Parts.Output = out.MaxOutput
+	if rules.Learned {
+		if likely, ok := e.outputs.likely(outputKey{rules.Team, rules.clientModel(c)}); ok {
+			out.Parts.Output = min(out.MaxOutput, likely)
+		}
+	}
 	out.Output = tokens.Mul(out.Parts.Output, max(1, c.Choices))
-	return out, nil
+	return out
 }
 
 // defaultOutput is reserved when neither the request nor the rules say more.
 const defaultOutput tokens.Count = 4096
 
-// choiceOutput is the reserve of output for one choice.
-func (e *Estimator) choiceOutput(c *dialect.Call, rules Rules) tokens.Count {
+// mostOutput is the most output that a call allows for one choice.
+func (r *Rules) mostOutput(c *dialect.Call) tokens.Count {
 	if c.NoOutput || c.RequestsOnly {
 		return 0
 	}
-	bound := rules.DefaultMaxOutput
+	bound := r.DefaultMaxOutput
 	if bound <= 0 {
 		bound = defaultOutput
 	}
 	if c.HasMaxOutput {
 		bound = max(0, c.MaxOutput)
 	}
-	if rules.MaxOutput > 0 {
-		bound = min(bound, rules.MaxOutput)
-	}
-	if rules.Learned {
-		if likely, ok := e.outputs.likely(outputKey{rules.Team, rules.clientModel(c)}); ok {
-			bound = min(bound, likely)
-		}
+	if r.MaxOutput > 0 {
+		bound = min(bound, r.MaxOutput)
 	}
 	return bound
 }

@@ -62,6 +62,16 @@ func resolve(c *dialect.Call, rules Rules) model {
 	return m
 }
 
+// inexactKey sets apart what is remembered of a model that is counted exactly
+// when more is counted, for others that are not.
+const inexactKey = 0x9e3779b97f4a7c15
+
+// countsLike tells whether a body has the same tally for both models, but for
+// what only inexact ones need.
+func (m *model) countsLike(other *model) bool {
+	return m.encoding == other.encoding && m.family == other.family && m.chat == other.chat && m.images == other.images
+}
+
 // shortName is a model's name without what providers and routers put before
 // it: models/, openai/, us.anthropic., ft:.
 func shortName(name string) string {
