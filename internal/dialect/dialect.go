@@ -34,8 +34,10 @@ const (
 
 // Endpoint is one operation at one path of an API.
 type Endpoint struct {
-	Method    string
-	Pattern   string // gin's pattern, such as /v1/models/:model; the metrics' label
+	Method string
+	// Pattern is its path, such as /v1/models/:model; :model:action is a segment
+	// that ends with an action, which may follow any model.
+	Pattern   string
 	Operation Operation
 }
 

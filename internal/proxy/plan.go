@@ -135,7 +135,7 @@ func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialec
 	p := &plan{caller: who, call: call, dialect: d, model: model, requests: 1, maxWait: -1}
 	p.targets = targetsFor(model, call.Dialect)
 	if len(p.targets) == 0 {
-		return nil, wrongDialect(call.Model, model)
+		return nil, g.wrongDialect(call.Model, model)
 	}
 	began := time.Now()
 	p.rules = model.Estimate
@@ -189,32 +189,31 @@ func targetsFor(m *Model, client string) []upstream.Target {
 	return able
 }
 
-// endpointOf is where a client of each dialect sends its calls.
-func endpointOf(dialect string) string {
-	switch dialect {
-	case "anthropic":
-		return "POST /v1/messages"
-	case "gemini":
-		return "POST /v1beta/models/{model}:generateContent"
-	case "bedrock":
-		return "POST /model/{id}/converse"
-	case "cohere":
-		return "POST /v2/chat"
-	case "ollama":
-		return "POST /api/chat"
-	default:
-		return "POST /v1/chat/completions"
-	}
-}
-
-func wrongDialect(name string, m *Model) error {
+// wrongDialect refuses a call for a model that is served in other dialects, and
+// names where.
+func (g *Gateway) wrongDialect(name string, m *Model) error {
 	var use []string
 	for _, t := range m.Targets {
-		if e := endpointOf(t.Provider.Dialect); !slices.Contains(use, e) {
+		if e := g.endpointOf(t.Provider.Dialect); !slices.Contains(use, e) {
 			use = append(use, e)
 		}
 	}
 	return fault.Invalid("model", fmt.Sprintf("The model %q is not served by this API. Call it at %s.", name, strings.Join(use, " or ")))
+}
+
+// endpointOf is where a client has calls sent to a provider of some dialect.
+func (g *Gateway) endpointOf(provider string) string {
+	for _, d := range g.Dialects {
+		if !speaks(provider, d.Name()) {
+			continue
+		}
+		for _, e := range d.Endpoints() {
+			if e.Operation == dialect.Chat {
+				return e.Method + " " + braced(e.Pattern)
+			}
+		}
+	}
+	return "no path" // a dialect that nobody serves: the configuration has none
 }
 
 // lines is what p draws on: every limit of the gateway, the model, the team

@@ -23,8 +23,13 @@ func (g *Gateway) Handler() http.Handler {
 	e.UseRawPath, e.UnescapePathValues = true, true
 	e.Use(g.recovery, g.refuseUpgrade)
 	for _, d := range g.Dialects {
+		routes := map[[2]string][]dialect.Endpoint{}
 		for _, endpoint := range d.Endpoints() {
-			e.Handle(endpoint.Method, endpoint.Pattern, g.handle(route{dialect: d, endpoint: endpoint}))
+			at := [2]string{endpoint.Method, routed(endpoint.Pattern)}
+			routes[at] = append(routes[at], endpoint)
+		}
+		for at, endpoints := range routes {
+			e.Handle(at[0], at[1], g.handle(d, endpoints))
 		}
 	}
 	e.GET("/v1/models", g.listModels)
@@ -35,33 +40,32 @@ func (g *Gateway) Handler() http.Handler {
 	return e
 }
 
-// narrower is a dialect with a pattern that stands for several endpoints:
-// Narrow finds that of a path, false if there is none.
-type narrower interface {
-	Narrow(path string) (dialect.Endpoint, bool)
+// routed is an endpoint's pattern as gin can route it, which knows no actions
+// behind a parameter.
+func routed(pattern string) string {
+	at := strings.LastIndex(pattern, "/:")
+	if at < 0 {
+		return pattern
+	}
+	if action := strings.IndexByte(pattern[at+len("/:"):], ':'); action >= 0 {
+		return pattern[:at+len("/:")+action]
+	}
+	return pattern
 }
 
-// handle serves a route. The gin.Context is pooled and stays here: serve gets
-// values only.
-func (g *Gateway) handle(rt route) gin.HandlerFunc {
-	n, narrows := rt.dialect.(narrower)
+// handle serves the endpoints that share a route: several if they differ by
+// their actions. The gin.Context is pooled and stays here: serve gets values
+// only.
+func (g *Gateway) handle(d dialect.Dialect, endpoints []dialect.Endpoint) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rt := rt
-		if narrows {
-			var ok bool
-			if rt.endpoint, ok = n.Narrow(c.Request.URL.EscapedPath()); !ok {
-				g.unrouted(notFound)(c)
+		path := c.Request.URL.EscapedPath()
+		for _, e := range endpoints {
+			if params, ok := dialect.Match(e.Pattern, path); ok {
+				g.serve(c.Writer, c.Request, route{dialect: d, endpoint: e}, params)
 				return
 			}
 		}
-		var params map[string]string
-		if len(c.Params) > 0 {
-			params = make(map[string]string, len(c.Params))
-			for _, p := range c.Params {
-				params[p.Key] = p.Value
-			}
-		}
-		g.serve(c.Writer, c.Request, rt, params)
+		g.unrouted(notFound)(c)
 	}
 }
 
@@ -130,20 +134,16 @@ func (g *Gateway) unrouted(refusal func() error) gin.HandlerFunc {
 	}
 }
 
-// dialectOf guesses by the path in which shape to refuse.
+// dialectOf is the dialect in whose shape to refuse what no endpoint is at: that
+// of the endpoint that is most like the path.
 func (g *Gateway) dialectOf(path string) dialect.Dialect {
-	name := "openai"
-	for prefix, d := range map[string]string{
-		"/v1/messages": "anthropic", "/v1beta/": "gemini", "/model/": "bedrock", "/v2/": "cohere", "/api/": "ollama", "/openai/": "azure",
-	} {
-		if strings.HasPrefix(path, prefix) {
-			name = d
-		}
-	}
+	nearest, most := g.Dialects[0], 0
 	for _, d := range g.Dialects {
-		if d.Name() == name {
-			return d
+		for _, e := range d.Endpoints() {
+			if n := dialect.Likeness(e.Pattern, path); n > most {
+				nearest, most = d, n
+			}
 		}
 	}
-	return g.Dialects[0]
+	return nearest
 }

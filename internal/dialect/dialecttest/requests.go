@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -35,30 +34,11 @@ func testRequests(t *testing.T, s Suite) {
 func Request(d dialect.Dialect, method, target string, header dialect.Header, body []byte) (r dialect.Request, ok bool) {
 	path, query, _ := strings.Cut(target, "?")
 	for _, e := range d.Endpoints() {
-		if params, matches := match(e.Pattern, path); matches && e.Method == method {
+		if params, matches := dialect.Match(e.Pattern, path); matches && e.Method == method {
 			return dialect.Request{Endpoint: e, Path: path, Query: query, Header: header, Body: body, Params: params}, true
 		}
 	}
 	return r, false
-}
-
-// match matches a path as gin does with UseRawPath.
-func match(pattern, path string) (map[string]string, bool) {
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	if len(want) != len(got) {
-		return nil, false
-	}
-	params := map[string]string{}
-	for i, segment := range want {
-		if name, ok := strings.CutPrefix(segment, ":"); ok && got[i] != "" {
-			params[name], _ = url.PathUnescape(got[i])
-			continue
-		}
-		if segment != got[i] {
-			return nil, false
-		}
-	}
-	return params, true
 }
 
 func testRequest(t *testing.T, d dialect.Dialect, r Recorded) {

@@ -31,30 +31,27 @@ func (Dialect) Name() string { return Name }
 // prefix is the path before a model and its action.
 const prefix = "/v1beta/models/"
 
-// pattern holds the model and its action in one segment, as routers see it.
-const pattern = prefix + ":model"
-
-// Endpoints implements dialect.Dialect. The action is a part of the last
-// segment: Parse sets the Call's Endpoint to that of the action.
+// Endpoints implements dialect.Dialect.
 func (Dialect) Endpoints() []dialect.Endpoint {
-	return []dialect.Endpoint{{Method: "POST", Pattern: pattern, Operation: dialect.Chat}}
+	return []dialect.Endpoint{
+		of(generate, dialect.Chat),
+		of(streamGenerate, dialect.Chat),
+		of("countTokens", dialect.CountTokens),
+		of("embedContent", dialect.Embeddings),
+		of("batchEmbedContents", dialect.Embeddings),
+	}
 }
 
-// Narrow returns the endpoint of the action in path, which the pattern of
-// Endpoints leaves open; false if a model takes no such action.
-func (Dialect) Narrow(path string) (dialect.Endpoint, bool) {
-	_, action, ok := split(path)
-	operation, known := actions[action]
-	return dialect.Endpoint{Method: "POST", Pattern: pattern + ":" + action, Operation: operation}, ok && known
-}
+// The actions of a model that produce text.
+const (
+	generate       = "generateContent"
+	streamGenerate = "streamGenerateContent"
+)
 
-// actions are what can be asked of a model.
-var actions = map[string]dialect.Operation{
-	"generateContent":       dialect.Chat,
-	"streamGenerateContent": dialect.Chat,
-	"countTokens":           dialect.CountTokens,
-	"embedContent":          dialect.Embeddings,
-	"batchEmbedContents":    dialect.Embeddings,
+// of is the endpoint of an action, which stands in the last segment, behind the
+// model.
+func of(action string, o dialect.Operation) dialect.Endpoint {
+	return dialect.Endpoint{Method: "POST", Pattern: prefix + ":model:" + action, Operation: o}
 }
 
 // split takes a path apart into its model, decoded, and action.
@@ -76,11 +73,10 @@ func split(path string) (model, action string, ok bool) {
 }
 
 // Parse implements dialect.Dialect.
-func (d Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
+func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	model, action, ok := split(r.Path)
-	operation, known := actions[action]
-	if !ok || !known {
-		return nil, &fault.Error{Code: fault.NotFound, Message: "A model is asked by :generateContent, :streamGenerateContent, :countTokens, :embedContent or :batchEmbedContents.", NoRetry: true}
+	if !ok {
+		return nil, &fault.Error{Code: fault.NotFound, Message: "The path names no model and what to do with it.", NoRetry: true}
 	}
 	if err := request.CheckModel(model); err != nil {
 		return nil, err
@@ -89,15 +85,14 @@ func (d Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Endpoint, _ = d.Narrow(r.Path)
 	c := &dialect.Call{Request: r, Dialect: Name, Model: model, Choices: 1, BodyObject: b.Object, Members: b.Members}
-	switch operation {
+	switch r.Endpoint.Operation {
 	case dialect.CountTokens:
 		c.NoOutput, c.RequestsOnly = true, true
 	case dialect.Embeddings:
 		c.NoOutput = true
 	default:
-		c.Stream = action == "streamGenerateContent"
+		c.Stream = action == streamGenerate
 		c.MaxOutputParam = "generationConfig.maxOutputTokens"
 		err = parseConfig(c, b)
 	}

@@ -49,8 +49,8 @@ func TestAnActionIsKnownByItsPath(t *testing.T) {
 		{"/v1beta/models/gemini-2.5-pro", "", "", false},
 		{"/v1beta/models/%zz:generateContent", "", "", false},
 	} {
-		e, ok := Dialect{}.Narrow(s.path)
-		if ok != s.ok || ok && (e.Pattern != s.pattern || e.Operation != s.operation || e.Method != "POST") {
+		r, ok := dialecttest.Request(New(), "POST", s.path, nil, nil)
+		if e := r.Endpoint; ok != s.ok || e.Pattern != s.pattern || e.Operation != s.operation {
 			t.Errorf("%s: got %+v, %v", s.path, e, ok)
 		}
 	}
@@ -105,8 +105,8 @@ func TestTheActionSaysWhatTheCallIs(t *testing.T) {
 	if c, err := parse(t, "/v1beta/models/gemini%2D2%3AgenerateContent", `{}`); err != nil || c.Model != "gemini-2" {
 		t.Errorf("an escaped path: got %+v, %v", c, err)
 	}
-	for _, path := range []string{"/v1beta/models/m", "/v1beta/models/m:predict", "/v1beta/models/m:", "/v1beta/models/%zz:generateContent"} {
-		if _, err := parse(t, path, `{}`); fault.From(err) == nil || fault.From(err).Code != fault.NotFound {
+	for _, path := range []string{"/v1beta/models/m", "/v1beta/models/%zz:generateContent"} {
+		if _, err := New().Parse(dialect.Request{Path: path, Body: []byte(`{}`)}); fault.From(err) == nil || fault.From(err).Code != fault.NotFound {
 			t.Errorf("%s: got %v, want not found", path, err)
 		}
 	}
