@@ -44,7 +44,8 @@ type Config struct {
 	// MaxLines bounds the log lines that wait to be written. 0: 16,384.
 	MaxLines int
 	// MaxSeries bounds the pairs of team and model, and the limits, that are
-	// told apart; the rest is "other". 0: 10,000.
+	// told apart; the rest is "other": the team's other models, and other limits.
+	// Teams are the configuration's, and so are always told apart. 0: 10,000.
 	MaxSeries int
 }
 

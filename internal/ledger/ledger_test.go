@@ -355,6 +355,11 @@ func TestManyNamesLeaveBoundedTotals(t *testing.T) {
 		if rest := got[slices.IndexFunc(got, func(r Row) bool { return r.Model == other })]; rest.Requests != 9980 {
 			t.Errorf("other has %d requests, want 9980", rest.Requests)
 		}
+		l.Record(entry("support", "gpt-4o", 7, 0)) // had no part in it
+		got = rows(t, l, began, time.Now().Add(time.Second), "team")
+		if len(got) != 2 || got[1].Team != "support" || got[1].InputTokens != 7 {
+			t.Errorf("got %+v, want what each team has spent", got)
+		}
 		series, err := l.Series(t.Context())
 		if err != nil || len(series.Refusals) != 21 {
 			t.Errorf("%d limits, %v, want 20 and other", len(series.Refusals), err)

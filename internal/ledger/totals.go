@@ -66,10 +66,10 @@ type pending struct {
 func newPending(maxSeries int) pending {
 	return pending{
 		minutes: make(map[int64]*sum), hours: make(map[int64]*sum),
-		pairs: newNames(maxSeries, pair{other, other}, func(p pair) pair {
+		pairs: newNames(maxSeries, func(p pair) pair { return pair{p.team, other} }, func(p pair) pair {
 			return pair{strings.Clone(p.team), strings.Clone(p.model)}
 		}),
-		limits: newNames(maxSeries, other, strings.Clone),
+		limits: newNames(maxSeries, func(string) string { return other }, strings.Clone),
 	}
 }
 
@@ -156,26 +156,26 @@ func (p *pending) batches(after int64) []batch {
 // other stands for all names beyond the bound.
 const other = "other"
 
-// names tells the first so many values apart; the rest is one.
+// names tells the first so many values apart; the others go to the rest.
 type names[K comparable] struct {
 	most  int
-	rest  K
+	rest  func(K) K
 	clone func(K) K
 	seen  map[K]K
 }
 
-func newNames[K comparable](most int, rest K, clone func(K) K) *names[K] {
+func newNames[K comparable](most int, rest, clone func(K) K) *names[K] {
 	return &names[K]{most, rest, clone, make(map[K]K)}
 }
 
-// known returns k, not aliasing it (it may be a slice of a whole body), or the
+// known returns k, not aliasing it (it may be a slice of a whole body), or its
 // rest.
 func (n *names[K]) known(k K) K {
 	if kept, ok := n.seen[k]; ok {
 		return kept
 	}
 	if len(n.seen) >= n.most {
-		return n.rest
+		return n.rest(k)
 	}
 	kept := n.clone(k)
 	n.seen[kept] = kept
