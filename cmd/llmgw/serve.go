@@ -13,7 +13,8 @@ import (
 	"llmgw/internal/telemetry"
 )
 
-// serve runs the gateway until SIGTERM or SIGINT, and ends it in order.
+// serve runs the gateway until SIGTERM or SIGINT, and ends it in order. A second
+// one ends it at once: what runs is cut, and settled all the same.
 func serve(args []string, io streams) int {
 	f := flags("serve", io)
 	o := app.Options{Build: build(), Stdout: io.out}
@@ -30,8 +31,8 @@ func serve(args []string, io streams) int {
 		return exitUsage
 	}
 	o.Logger = telemetry.NewLogger(io.err, l)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	ctx, hurry := stops()
+	o.Hurry = hurry
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	o.Reload = hangup
@@ -47,4 +48,21 @@ func serve(args []string, io streams) int {
 		return exitProblem
 	}
 	return exitOK
+}
+
+// stops returns a context that ends with the first SIGTERM or SIGINT, and a
+// channel that is closed with the second.
+func stops() (context.Context, <-chan struct{}) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	hurry := make(chan struct{})
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		close(hurry)
+		signal.Reset(syscall.SIGINT, syscall.SIGTERM) // a third one is the system's
+	}()
+	return ctx, hurry
 }

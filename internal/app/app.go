@@ -54,6 +54,7 @@ type Options struct {
 	Stdout      io.Writer        // gets the embedded default's greeting
 	Logger      *slog.Logger     // must not be nil
 	Reload      <-chan os.Signal // asks for a reload; nil: nobody does
+	Hurry       <-chan struct{}  // closed: a stop waits no longer; nil: it waits as configured
 }
 
 // App is one gateway process.

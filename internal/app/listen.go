@@ -103,7 +103,7 @@ func parting(h http.Handler) http.Handler {
 
 // serve runs both planes until ctx ends or one fails, then stops the data plane
 // first: /readyz fails at once, after drain_delay the listener closes, and what
-// runs may end within shutdown_grace.
+// runs may end within shutdown_grace. Who hurries shortens both.
 func (a *App) serve(ctx context.Context) error {
 	failed := make(chan error, 2)
 	for _, s := range []*server{&a.servers.data, &a.servers.admin} {
@@ -145,9 +145,19 @@ func (a *App) stopServing() error {
 	c := a.config.Load()
 	a.draining.Store(true)
 	a.log.Info("stopping", "running", a.gateway.Inflight())
-	time.Sleep(c.Server.DrainDelay)
+	select {
+	case <-time.After(c.Server.DrainDelay):
+	case <-a.options.Hurry:
+	}
 	grace, cancel := context.WithTimeout(context.Background(), c.Server.ShutdownGrace)
 	defer cancel()
+	go func() {
+		select {
+		case <-a.options.Hurry:
+			cancel()
+		case <-grace.Done():
+		}
+	}()
 	var err error
 	if a.servers.data.http.Shutdown(grace) != nil {
 		err = errCut

@@ -1,0 +1,34 @@
+package blackbox
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestASecondSignalCutsAndSettlesWhatRuns(t *testing.T) {
+	w := start(t, setup{redis: true, server: "drain_delay: 1h\nshutdown_grace: 1h", limits: tokensLimit()})
+	resp, err := w.Open(secret, chat, ask("sim-hold1h", streamed, bound(100)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it is cut
+	w.Signal(syscall.SIGTERM)
+	w.Eventually("not ready", eventually, func() bool { return w.Admin("GET", "/readyz", "").Status == 503 })
+	began := time.Now()
+	w.Signal(syscall.SIGTERM)
+	if code := w.Wait(); code != 1 {
+		t.Errorf("got the exit code %d, want 1: a stream was cut", code)
+	}
+	if took := time.Since(began); took > eventually {
+		t.Errorf("it took %v", took)
+	}
+	if !strings.Contains(w.Log(), `"outcome":"client_gone"`) {
+		t.Errorf("the call was not settled:\n%s", w.Log())
+	}
+	w.Restart()
+	if got := w.Team("search").Limits[0]; got.Open != 0 {
+		t.Errorf("got %v still reserved, want 0", got.Open)
+	}
+}
