@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"net/http"
 	"time"
@@ -32,7 +33,7 @@ func (a *App) guardAdmin(c *config.Config) {
 		Read:        a.read,
 		Usage:       a.ledger.Usage,
 		Series:      a.ledger.Series,
-		Blocks:      a.blocks,
+		Blocks:      loggedBlocks{a.blocks, a.log},
 		Enforcement: enforcement{a},
 		Reload:      a.Reload,
 		Explain:     a.explain,
@@ -131,4 +132,29 @@ func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 		}
 	}
 	return levels
+}
+
+// loggedBlocks are blocks whose changes by operators stand in the log, without
+// their values: users and addresses are people's.
+type loggedBlocks struct {
+	*tenant.Blocks
+	log *slog.Logger
+}
+
+// Add is Blocks' own.
+func (b loggedBlocks) Add(ctx context.Context, block tenant.Block) (tenant.Block, error) {
+	block, err := b.Blocks.Add(ctx, block)
+	if err == nil {
+		b.log.Warn("blocked", "id", block.ID, "scope", string(block.Scope), "expires_at", block.ExpiresAt)
+	}
+	return block, err
+}
+
+// Delete is Blocks' own.
+func (b loggedBlocks) Delete(ctx context.Context, id string) (bool, error) {
+	known, err := b.Blocks.Delete(ctx, id)
+	if known {
+		b.log.Warn("unblocked", "id", id)
+	}
+	return known, err
 }

@@ -74,6 +74,9 @@ func TestABlockEndsByItself(t *testing.T) {
 	if a := w.Admin("DELETE", "/admin/v1/blocks/nothing", ""); a.Status != 404 {
 		t.Errorf("an unknown block: got %d, want 404", a.Status)
 	}
+	if got := strings.Count(w.Log(), `"msg":"blocked"`); got != 1 {
+		t.Errorf("the log has %d blocks, want the one", got)
+	}
 }
 
 func TestTheMainSwitchIsForAllInstances(t *testing.T) {
