@@ -23,13 +23,9 @@ type EstimateOptions struct {
 // Estimate says what a gateway would reserve for a request. Its errors name the
 // field at fault.
 func Estimate(o EstimateOptions) (estimate.Estimate, error) {
-	var models []config.Model
-	if o.ConfigFile != "" {
-		c, err := config.Load(o.ConfigFile, os.LookupEnv)
-		if err != nil {
-			return estimate.Estimate{}, err
-		}
-		models = c.Models
+	models, err := modelsOfFile(o.ConfigFile)
+	if err != nil {
+		return estimate.Estimate{}, err
 	}
 	d, endpoint, params, ok := proxy.Route(dialects(), o.Path)
 	if !ok {
@@ -44,7 +40,25 @@ func Estimate(o EstimateOptions) (estimate.Estimate, error) {
 	if o.Model != "" {
 		call.Model = o.Model
 	}
-	return estimate.New(estimate.Config{}).Estimate(call, rulesFor(models, call))
+	estimator := estimate.New(estimate.Config{})
+	for _, name := range [...]string{call.Model, "*"} {
+		if m := models[name]; m != nil {
+			return m.Estimate(estimator, call)
+		}
+	}
+	return estimator.Estimate(call, estimate.Rules{Dialect: call.Dialect, Flavor: call.Dialect})
+}
+
+// modelsOfFile are those that a configuration has; none without a file.
+func modelsOfFile(name string) (map[string]*proxy.Model, error) {
+	if name == "" {
+		return nil, nil
+	}
+	c, err := config.Load(name, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	return modelsOf(c, providersOf(c)), nil
 }
 
 // withModel adds a model to a body that is an object without one, so that a
@@ -67,20 +81,4 @@ func withModel(body []byte, model string) []byte {
 		return body
 	}
 	return out
-}
-
-// rulesFor are those of the configured model that call asks for, else the
-// defaults.
-func rulesFor(models []config.Model, call *dialect.Call) estimate.Rules {
-	rules := estimate.Rules{Dialect: call.Dialect, Flavor: call.Dialect}
-	for _, m := range models {
-		if m.Name == call.Model || m.Name == "*" {
-			rules.Encoding, rules.DefaultMaxOutput, rules.MaxOutput = m.Encoding, m.DefaultMaxOutput, m.MaxOutput
-			rules.Model = m.Targets[0].Model
-			if m.Name == call.Model {
-				break
-			}
-		}
-	}
-	return rules
 }

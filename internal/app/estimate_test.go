@@ -44,3 +44,32 @@ models: [{name: house, targets: [{provider: p}], encoding: `+name+`}]`+team)
 		t.Errorf("texts cost the same in most encodings: %v", seen)
 	}
 }
+
+func TestAModelWithSeveralTargetsReservesForTheOneThatNeedsMost(t *testing.T) {
+	config := written(t, `providers:
+  - {name: a, dialect: openai, base_url: "http://127.0.0.1:1/v1"}
+  - {name: b, dialect: openai, flavor: vllm, base_url: "http://127.0.0.1:1/v1"}
+  - {name: c, dialect: anthropic, base_url: "http://127.0.0.1:1"}
+models:
+  - {name: digits, targets: [{provider: a, model: gpt-4o}, {provider: b, model: qwen3-32b}, {provider: c, model: claude-opus-4-7}]}
+  - {name: "*", targets: [{provider: c}]}`+team)
+	digits := []byte(`{"messages":[{"role":"user","content":"3141592653589793238462643383279502884197"}]}`)
+	text := func(o EstimateOptions) int64 {
+		t.Helper()
+		o.Path, o.Body = "/v1/chat/completions", digits
+		got, err := Estimate(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(got.Parts.Text)
+	}
+	if got := text(EstimateOptions{ConfigFile: config, Model: "digits"}); got != 40 {
+		t.Errorf("got %d tokens, want Qwen's 40: a digit each", got)
+	}
+	if got := text(EstimateOptions{Model: "gpt-4o"}); got != 14 {
+		t.Errorf("without a configuration: got %d tokens, want 14", got)
+	}
+	if _, err := Estimate(EstimateOptions{ConfigFile: config, Model: "other", Path: "/v1/chat/completions", Body: digits}); err == nil {
+		t.Error("a model that is not served by the API was estimated")
+	}
+}

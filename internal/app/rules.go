@@ -98,16 +98,13 @@ func modelsOf(c *config.Config, providers map[string]*upstream.Provider) map[str
 	for _, m := range c.Models {
 		out := &proxy.Model{
 			Name: m.Name, Weights: m.Weights, Prices: m.Prices, Limits: m.Limits, CapOutput: m.CapOutput, Created: c.Version / 1000,
-			Estimate: estimate.Rules{
+			Rules: estimate.Rules{
 				Encoding: m.Encoding, DefaultMaxOutput: m.DefaultMaxOutput, MaxOutput: m.MaxOutput, Learned: m.ReserveOutput == "learned",
 			},
 		}
 		for _, t := range m.Targets {
 			out.Targets = append(out.Targets, upstream.Target{Provider: providers[t.Provider], Model: t.Model, Weight: t.Weight})
 		}
-		first := out.Targets[0]
-		out.Estimate.Provider, out.Estimate.Dialect, out.Estimate.Flavor = first.Provider.Name, first.Provider.Dialect, first.Provider.Flavor
-		out.Estimate.Model = first.Model
 		models[m.Name] = out
 	}
 	return models

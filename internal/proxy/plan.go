@@ -20,8 +20,8 @@ import (
 type Model struct {
 	Name      string // "*": any other name
 	Targets   []upstream.Target
-	Estimate  estimate.Rules
-	CapOutput bool // write the reserved maximum into a request that set none
+	Rules     estimate.Rules // but for what is a target's own
+	CapOutput bool           // write the most that it may reserve into a request that set no bound
 	Weights   tokens.Rates
 	Prices    *tokens.Rates // micro-dollars a token; nil: none
 	Limits    []*budget.Limit
@@ -70,9 +70,10 @@ type plan struct {
 	call     *dialect.Call
 	dialect  dialect.Dialect
 	model    *Model
-	targets  []upstream.Target // those of the model that speak the call's dialect
-	rules    estimate.Rules    // by which it was estimated
-	estimate estimate.Estimate
+	targets  []upstream.Target   // those of the model that speak the call's dialect
+	estimate estimate.Estimate   // what is reserved
+	each     []estimate.Estimate // for each target; nil: estimate
+	at       int                 // the target that has the call
 	lines    []budget.Line
 	requests int64         // what it counts for in limits of requests
 	flat     bool          // charged flat, whatever it uses
@@ -138,9 +139,7 @@ func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialec
 		return nil, g.wrongDialect(call.Model, model)
 	}
 	began := time.Now()
-	p.rules = model.Estimate
-	p.rules.Team = who.team.Name
-	p.estimate, err = g.Estimator.Estimate(call, p.rules)
+	err = p.estimateBy(g.Estimator)
 	g.Metrics.EstimateSeconds(p.label(), time.Since(began))
 	if err != nil {
 		return nil, err

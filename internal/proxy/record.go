@@ -157,6 +157,7 @@ func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
 // reached tells the client where its call was sent.
 func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 	rec.target = t
+	rec.plan.answeredBy(t)
 	name := t.Model
 	if name == "" {
 		name = rec.plan.call.Model
@@ -221,12 +222,13 @@ func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
 	if r.Failure != nil || (!r.InputKnown && !r.OutputKnown) || p.call.RequestsOnly || p.flat {
 		return
 	}
+	expected := p.expected()
 	g.Estimator.Observe(estimate.Observation{
-		Rules: p.rules, Estimate: p.estimate, Call: p.call, Used: r.Usage,
+		Rules: p.rulesFor(p.targets[p.at]), Estimate: expected, Call: p.call, Used: r.Usage,
 		InputKnown: r.InputKnown, OutputKnown: r.OutputKnown, Complete: o == completed,
 	})
-	if r.InputKnown && p.estimate.Input > 0 {
-		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(p.estimate.Input))
+	if r.InputKnown && expected.Input > 0 {
+		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(expected.Input))
 	}
 }
 

@@ -217,13 +217,13 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
 		Input: p.estimate.Input, Output: p.estimate.Output,
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
-		Counter: g.Estimator.Counter(p.rules),
+		Counter: p.counters(g.Estimator),
 	}
 	if p.maxWait >= 0 {
 		j.MaxWait = max(0, p.maxWait-rec.held.waited)
 	}
 	if p.model.CapOutput && !p.call.HasMaxOutput {
-		j.CapOutput = p.estimate.Output / max(1, p.call.Choices)
+		j.CapOutput = p.estimate.MaxOutput // never what was learned: it would cut answers off
 	}
 	return j
 }

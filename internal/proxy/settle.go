@@ -83,7 +83,7 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 		return wholeReserve(p, o)
 	}
 	if !r.InputKnown {
-		e.usage.Input, e.usage.CachedInput, e.usage.CacheWrite = p.estimate.Input, 0, 0
+		e.usage.Input, e.usage.CachedInput, e.usage.CacheWrite = p.expected().Input, 0, 0
 		if r.Seconds > 0 {
 			e.usage.Input = estimate.Sound(r.Seconds)
 		}

@@ -87,7 +87,7 @@ func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Re
 		Meter: r.job.Dialect.Meter(call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
 			dialect.MeterOptions{
 				HideUsage: out.Injected || call.Stream && !call.WantsUsage,
-				Count:     r.job.Counter, Flavor: a.target.Provider.Flavor,
+				Count:     r.job.Counter(a.target), Flavor: a.target.Provider.Flavor,
 			}),
 		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),
 		http: resp, ended: sync.OnceFunc(func() { a.state.inflight.Add(-1) }), turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),

@@ -180,7 +180,7 @@ func job(id string, targets ...Target) Job {
 	return Job{
 		RequestID: id, Call: &dialect.Call{Request: dialect.Request{Body: []byte("hello")}, Model: "asked"},
 		Dialect: plainDialect{}, Targets: targets, Team: "team", MaxWait: NoMaxWait,
-		Counter: func(b []byte) tokens.Count { return tokens.Count(len(b)) },
+		Counter: func(Target) dialect.Counter { return func(b []byte) tokens.Count { return tokens.Count(len(b)) } },
 	}
 }
 

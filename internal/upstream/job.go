@@ -27,8 +27,9 @@ type Job struct {
 	// MaxWait bounds all waiting of the job, beside each provider's own bound.
 	// NoMaxWait: no further bound; 0: it must go at once.
 	MaxWait time.Duration
-	// Counter counts output for answers without usage. Not nil.
-	Counter dialect.Counter
+	// Counter returns what counts the output of a target's answer without usage.
+	// Not nil.
+	Counter func(Target) dialect.Counter
 	// CapOutput is written into the request as its bound on output if it set
 	// none. 0: nothing is written.
 	CapOutput tokens.Count

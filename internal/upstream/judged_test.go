@@ -113,7 +113,9 @@ func call(t *testing.T, c *Client, p *Provider, id string, out int) {
 	r, err := c.Do(t.Context(), Job{
 		RequestID: id, Call: parsed, Dialect: d, Targets: []Target{{Provider: p, Weight: 1}},
 		Input: 10, Output: tokens.Count(out), Team: id[:3], MaxWait: NoMaxWait,
-		Counter: func(b []byte) tokens.Count { return tokens.Count(len(b) / 4) },
+		Counter: func(Target) dialect.Counter {
+			return func(b []byte) tokens.Count { return tokens.Count(len(b) / 4) }
+		},
 	})
 	if err != nil {
 		t.Error(err)

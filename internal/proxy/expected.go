@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/estimate"
+	"llmgw/internal/fault"
+	"llmgw/internal/tenant"
+	"llmgw/internal/upstream"
+)
+
+// What a call costs depends on the target that answers it, which is known only
+// then: targets count in tokens of their own. So the most that any of them would
+// need is reserved, and what is learned, or charged where no usage is told, is
+// of the one that answered.
+
+// Estimate says what a call for m would reserve if nothing was learned of m.
+func (m *Model) Estimate(e *estimate.Estimator, call *dialect.Call) (estimate.Estimate, error) {
+	p := plan{caller: caller{team: &tenant.Team{}}, call: call, model: m, targets: targetsFor(m, call.Dialect)}
+	if len(p.targets) == 0 {
+		return estimate.Estimate{}, fault.Invalid("model", fmt.Sprintf("The model %q is not served by this API.", call.Model))
+	}
+	err := p.estimateBy(e)
+	return p.estimate, err
+}
+
+// estimateBy estimates p for its targets.
+func (p *plan) estimateBy(e *estimate.Estimator) error {
+	if len(p.targets) == 1 {
+		var err error
+		p.estimate, err = e.Estimate(p.call, p.rulesFor(p.targets[0]))
+		return err
+	}
+	rules := make([]estimate.Rules, len(p.targets))
+	for i, t := range p.targets {
+		rules[i] = p.rulesFor(t)
+	}
+	each, err := e.EstimateEach(p.call, rules)
+	if err != nil {
+		return err
+	}
+	p.each = each
+	p.estimate = slices.MaxFunc(each, func(a, b estimate.Estimate) int { return int(a.Input - b.Input) })
+	return nil
+}
+
+// rulesFor are those by which p is estimated for a target.
+func (p *plan) rulesFor(t upstream.Target) estimate.Rules {
+	r := p.model.Rules
+	r.Team = p.caller.team.Name
+	r.Provider, r.Dialect, r.Flavor, r.ProviderModel = t.Provider.Name, t.Provider.Dialect, t.Provider.Flavor, t.Model
+	return r
+}
+
+// answeredBy notes which target has p.
+func (p *plan) answeredBy(t upstream.Target) {
+	if i := slices.Index(p.targets, t); i >= 0 {
+		p.at = i
+	}
+}
+
+// expected is the estimate for the target that has p, or will have it first.
+func (p *plan) expected() estimate.Estimate {
+	if p.each == nil {
+		return p.estimate
+	}
+	return p.each[p.at]
+}
+
+// counters returns how the output of a target is counted.
+func (p *plan) counters(e *estimate.Estimator) func(upstream.Target) dialect.Counter {
+	return func(t upstream.Target) dialect.Counter { return e.Counter(p.rulesFor(t)) }
+}
