@@ -21,6 +21,7 @@ type lease struct {
 	crash budget.CrashCharge
 	lines []budget.Line // as reserved
 
+	size     []int64 // what was leased
 	kept     []int64 // what the store has reserved, as far as it has told
 	ended    []int64 // used by requests that have ended; of slots nothing
 	open     []int64 // reserved by requests that have not
@@ -48,8 +49,12 @@ func (l *lease) close() {
 		return
 	}
 	l.closed, l.dirty = true, true
-	if l.group.lease == l {
-		l.group.lease = nil
+	if l.group.lease != l {
+		return
+	}
+	l.group.lease = nil
+	for i, n := range l.size {
+		l.group.held[i].Add(-n)
 	}
 }
 
@@ -189,6 +194,7 @@ func (s *Store) acquire(g *group, r *budget.Request, amounts []int64) {
 	}
 	l := &lease{id: ask.ID, group: g, epoch: r.Epoch, crash: r.CrashCharge, lines: ask.Lines}
 	n := len(amounts)
+	l.size = amounts
 	numbers := make([]int64, 5*n)
 	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.reported} {
 		*list = numbers[i*n : (i+1)*n : (i+1)*n]
@@ -222,6 +228,9 @@ func (s *Store) ask(l *lease, r budget.Request) {
 			g.lease.close()
 		}
 		g.lease = l
+		for i, n := range l.size {
+			g.held[i].Add(n)
+		}
 		s.add(l)
 		return
 	case err != nil:

@@ -3,6 +3,7 @@ package lease
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/budget"
@@ -12,6 +13,7 @@ import (
 type group struct {
 	lines []budget.Line // in their order, without amounts
 	keys  []counterKey
+	held  []*atomic.Int64 // of each counter, by all leases that are granted from
 
 	mu     sync.Mutex
 	demand demand
@@ -31,7 +33,13 @@ func keyOf(l budget.Line) counterKey {
 type groups struct {
 	mu    sync.RWMutex
 	m     map[uint64]*group
+	held  map[counterKey]*atomic.Int64
 	swept time.Time
+}
+
+func (t *groups) init() {
+	t.m = make(map[uint64]*group)
+	t.held = make(map[counterKey]*atomic.Int64)
 }
 
 // leasable tells whether l's counter can be spent from in advance.
@@ -95,10 +103,15 @@ func (t *groups) make(sum uint64, lines []budget.Line) *group {
 	if len(t.m) >= groupsOf && !t.sweep(now) {
 		return nil
 	}
-	g := &group{lines: make([]budget.Line, len(lines)), keys: make([]counterKey, len(lines))}
+	n := len(lines)
+	g := &group{lines: make([]budget.Line, n), keys: make([]counterKey, n), held: make([]*atomic.Int64, n)}
 	for i, l := range lines {
 		g.lines[i] = budget.Line{Limit: l.Limit, Value: l.Value}
 		g.keys[i] = keyOf(l)
+		if g.held[i] = t.held[g.keys[i]]; g.held[i] == nil {
+			g.held[i] = new(atomic.Int64)
+			t.held[g.keys[i]] = g.held[i]
+		}
 	}
 	g.demand.start(now, len(lines))
 	t.m[sum] = g
@@ -112,12 +125,18 @@ func (t *groups) sweep(now time.Time) bool {
 		return false
 	}
 	t.swept = now
+	clear(t.held)
 	for sum, g := range t.m {
 		g.mu.Lock()
-		if g.lease == nil && !g.asking && now.Sub(g.demand.since) > 2*window {
-			delete(t.m, sum)
-		}
+		idle := g.lease == nil && !g.asking && now.Sub(g.demand.since) > 2*window
 		g.mu.Unlock()
+		if idle {
+			delete(t.m, sum)
+			continue
+		}
+		for i, k := range g.keys {
+			t.held[k] = g.held[i]
+		}
 	}
 	return len(t.m) < groupsOf
 }
@@ -175,8 +194,8 @@ func (g *group) part(i int) int64 {
 }
 
 // amounts is what a lease should take of each line, or nil if none is worth it:
-// the demand of the time ahead, but of each line at most its share of what is
-// left above the last tenth.
+// the demand of the time ahead, but of each counter at most this gateway's part
+// of what is left above the last tenth, together with the leases of others here.
 func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 	requests := int64(g.demand.rate * ahead.Seconds())
 	for i := range states {
@@ -184,8 +203,12 @@ func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 		if spare < 0 {
 			return nil
 		}
+		others := g.held[i].Load()
+		if g.lease != nil { // it makes way for the next; what is left of it is in spare
+			others -= g.lease.size[i]
+		}
 		if mean := g.demand.mean[i]; mean > 0 {
-			requests = min(requests, spare/(g.part(i)*gateways)/mean)
+			requests = min(requests, ((spare+others)/(g.part(i)*gateways)-others)/mean)
 		}
 	}
 	if requests < fewest {

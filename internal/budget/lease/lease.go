@@ -131,7 +131,7 @@ func New(cfg Config) *Store {
 		leases: make(map[string]*lease), wake: make(chan struct{}, 1),
 	}
 	s.enqueuer, _ = cfg.Store.(budget.Enqueuer)
-	s.groups.m = make(map[uint64]*group)
+	s.groups.init()
 	s.members.init(s.seed)
 	s.fleet.Store(1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())

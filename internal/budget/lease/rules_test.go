@@ -73,6 +73,32 @@ func spent(l *budget.Limit, n int64) *budget.Limit {
 	return l
 }
 
+func TestManyBusyCallersTogetherHoldATenthAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		all := monthly(1_000_000)
+		least, leased := int64(1_000_000), 0
+		for n := range 6000 {
+			lines := []budget.Line{line(all, 1000), {Limit: perUser, Value: string(rune('a' + n%20)), Amount: 1}}
+			id, v := g.ask(lines...)
+			if v.Leased {
+				leased++
+			}
+			g.end(id, lines, 0, 0)
+			least = min(least, g.stored(all).Remaining)
+			time.Sleep(time.Millisecond)
+		}
+		if leased == 0 {
+			t.Error("nothing was granted from leases")
+		}
+		if least < 1_000_000-2*90_000 { // a lease makes way for the next within 50 ms
+			t.Errorf("the store had as little as %d of 1000000 left: more than a tenth was leased", least)
+		}
+	})
+}
+
+var perUser = changed(func(l *budget.Limit) { l.Name, l.Scope = "user-tpm", budget.User })
+
 func TestBeforeARefusalWhatIsLeasedGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, "one", memstore.New(time.Now))
