@@ -42,6 +42,7 @@ func TestModerationsImagesAndSoundAreChargedByWhatIsTold(t *testing.T) {
 		{"moderation", "/v1/moderations", `{"model":"moderation","input":"hi"}`, kind, `{"id":"modr-1","model":"omni","results":[{"flagged":false}]}`, -1, 0, true, false},
 		{"image", "/v1/images/generations", `{"model":"image","prompt":"hi"}`, kind, `{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":50,"output_tokens":4160,"total_tokens":4210}}`, 50, 4160, false, false},
 		{"image-priced", "/v1/images/generations", `{"model":"image-priced","prompt":"hi","n":2}`, kind, `{"created":1,"data":[{"url":"https://x.example/1"},{"url":"https://x.example/2"}]}`, -1, 2 * reserved, true, false},
+		{"gpt-image-1", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"hi","n":2,"size":"1024x1024","quality":"low"}`, kind, `{"created":1,"data":[{"b64_json":"AAAA"},{"b64_json":"AAAA"}]}`, -1, 2 * 272, true, false},
 		{"image-stream", "/v1/images/generations", `{"model":"image-stream","prompt":"hi","stream":true,"partial_images":2}`, "text/event-stream", pictures, 50, 4160, false, false},
 		{"edit", "/v1/images/edits", "", kind, `{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":300,"output_tokens":1056,"total_tokens":1356}}`, 300, 1056, false, true},
 		{"speech", "/v1/audio/speech", `{"model":"speech","input":"hi","voice":"alloy"}`, "audio/mpeg", "ID3\x04\x00 not text at all {\"usage\":{\"input_tokens\":1}}", -1, reserved, true, false},

@@ -79,6 +79,8 @@ type Call struct {
 	StreamOptions, IncludeUsage Span
 	// BodyObject is where the body's top-level object starts: its brace.
 	BodyObject int
+	// Picture is what a call of Images asks for.
+	Picture Picture
 	// NoOutput says that the operation produces no output tokens.
 	NoOutput bool
 	// Detached says that the provider goes on with the call when its client
@@ -90,6 +92,18 @@ type Call struct {
 	// Members are the body's top-level members in order, for readers that look
 	// deeper (the estimator): decoded key, and span of the value.
 	Members []Member
+}
+
+// Picture is what a request for pictures says that they will be.
+type Picture struct {
+	// Size and Quality are as the request has them; empty: it has none.
+	Size, Quality string
+	// Partial is how many unfinished pictures are sent before each.
+	Partial tokens.Count
+	// Prompt and Sources are of a form: where its text stands in Body, and how
+	// many pictures it holds. Those of a JSON body are Members.
+	Prompt  Span
+	Sources int
 }
 
 // Span is a half-open range of byte offsets. The zero Span is empty.

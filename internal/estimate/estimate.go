@@ -6,8 +6,8 @@
 //
 // estimate.go has the types and the order of work; model.go knows models, and
 // encoding.go, chatformat.go and factor.go how each counts; read.go, message.go,
-// content.go, tools.go and schema.go read bodies; image.go, imagerule.go and
-// media.go price what is no text; text.go counts, sample.go bounds that,
+// content.go, tools.go and schema.go read bodies; image.go, imagerule.go,
+// media.go and picture.go price what is no text; text.go counts, sample.go bounds that,
 // cache.go and history.go remember it; ratio.go, output.go and state.go learn.
 // Package bpe below has the tokenizers.
 package estimate
@@ -236,7 +236,7 @@ func (e *Estimator) priced(c *dialect.Call, rules *Rules, m *model, t *tally) Es
 		out.Parts.Factor = math.Round(factor*1e4) / 1e4
 	}
 	out.Input = out.Parts.input()
-	out.MaxOutput = rules.mostOutput(c)
+	out.MaxOutput = rules.mostOutput(c, m.name)
 	out.Parts.Output = out.MaxOutput
 	if rules.Learned {
 		if likely, ok := e.outputs.likely(outputKey{rules.Team, rules.clientModel(c)}); ok {
@@ -250,8 +250,9 @@ func (e *Estimator) priced(c *dialect.Call, rules *Rules, m *model, t *tally) Es
 // defaultOutput is reserved when neither the request nor the rules say more.
 const defaultOutput tokens.Count = 4096
 
-// mostOutput is the most output that a call allows for one choice.
-func (r *Rules) mostOutput(c *dialect.Call) tokens.Count {
+// mostOutput is the most output that a call allows for one choice of a model, as
+// the provider names it.
+func (r *Rules) mostOutput(c *dialect.Call, name string) tokens.Count {
 	if c.NoOutput || c.RequestsOnly {
 		return 0
 	}
@@ -261,6 +262,11 @@ func (r *Rules) mostOutput(c *dialect.Call) tokens.Count {
 	}
 	if c.HasMaxOutput {
 		bound = max(0, c.MaxOutput)
+	}
+	if c.Endpoint.Operation == dialect.Images {
+		if n, ok := pictureOutput(name, c.Picture); ok {
+			bound = n
+		}
 	}
 	if r.MaxOutput > 0 {
 		bound = min(bound, r.MaxOutput)

@@ -134,8 +134,11 @@ func (r *reader) body(c *dialect.Call) {
 		r.object(c.Body[at:])
 		return
 	}
-	if r.operation == dialect.Transcribe {
+	switch r.operation {
+	case dialect.Transcribe:
 		r.t.media += audioTokens(r.model.family, len(c.Body), "")
+	case dialect.Images:
+		r.pictures(c)
 	}
 }
 

@@ -22,12 +22,12 @@ const maxField = 1 << 10
 // parseForm reads a multipart form: its model may come after megabytes of file.
 // ModelSpan is the bare value, without quotes.
 func parseForm(c *dialect.Call, boundary string) error {
-	fields, err := readForm(c.Request.Body, boundary)
+	f, err := readForm(c.Request.Body, boundary)
 	if err != nil {
 		return err
 	}
-	text := func(name string) string { return string(c.Request.Body[fields[name].Start:fields[name].End]) }
-	c.ModelSpan = fields["model"]
+	text := func(name string) string { return string(c.Request.Body[f.fields[name].Start:f.fields[name].End]) }
+	c.ModelSpan = f.fields["model"]
 	if c.Model == "" {
 		c.Model = text("model")
 	}
@@ -38,7 +38,14 @@ func parseForm(c *dialect.Call, boundary string) error {
 	if c.Stream, err = formSwitch(text("stream")); err != nil {
 		return err
 	}
-	return formChoices(c, text("n"))
+	if n, ok, err := formNumber("n", text("n"), request.FromOne); err != nil {
+		return err
+	} else if ok {
+		c.Choices = n
+	}
+	c.Picture = dialect.Picture{Size: text("size"), Quality: text("quality"), Prompt: f.fields["prompt"], Sources: f.pictures}
+	c.Picture.Partial, _, err = formNumber("partial_images", text("partial_images"), request.FromZero)
+	return err
 }
 
 func formSwitch(value string) (bool, error) {
@@ -51,47 +58,53 @@ func formSwitch(value string) (bool, error) {
 	return false, fault.Invalid("stream", "stream must be true or false.")
 }
 
-func formChoices(c *dialect.Call, value string) error {
+// formNumber reads a whole number; ok is false for an empty value.
+func formNumber(name, value string, least request.Least) (n tokens.Count, ok bool, err error) {
 	if value == "" {
-		return nil
+		return 0, false, nil
 	}
-	n, flaw := jsonscan.Integer([]byte(value))
-	if flaw != jsonscan.NoFlaw || n < 1 {
-		return fault.Invalid("n", fmt.Sprintf("n must be a whole number from 1 to %d.", int64(jsonscan.MaxInteger)))
+	i, flaw := jsonscan.Integer([]byte(value))
+	if flaw != jsonscan.NoFlaw || i < int64(least) {
+		return 0, false, fault.Invalid(name, fmt.Sprintf("%s must be a whole number from %d to %d.", name, least, int64(jsonscan.MaxInteger)))
 	}
-	c.Choices = min(tokens.Count(n), tokens.MaxCount)
-	return nil
+	return min(tokens.Count(i), tokens.MaxCount), true, nil
+}
+
+// formParts are what is read of a form.
+type formParts struct {
+	fields   map[string]dialect.Span // its short fields, and its prompt
+	pictures int
 }
 
 // readForm finds the short fields of a form. A field that comes twice is an
 // error, as a server may read either.
-func readForm(body []byte, boundary string) (map[string]dialect.Span, error) {
+func readForm(body []byte, boundary string) (formParts, error) {
 	delimiter := []byte("--" + boundary)
-	fields := map[string]dialect.Span{}
+	f := formParts{fields: map[string]dialect.Span{}}
 	at := 0
 	if !bytes.HasPrefix(body, delimiter) {
 		at = nextDelimiter(body, 0, delimiter)
 	}
 	if boundary == "" || at < 0 {
-		return nil, brokenForm("its boundary is missing")
+		return f, brokenForm("its boundary is missing")
 	}
 	for {
 		at += len(delimiter)
 		if bytes.HasPrefix(body[at:], []byte("--")) {
-			return fields, nil
+			return f, nil
 		}
 		line := bytes.Index(body[at:], crlf)
 		head := bytes.Index(body[at:], []byte("\r\n\r\n"))
 		if line < 0 || head < 0 {
-			return nil, brokenForm("a part has no end")
+			return f, brokenForm("a part has no end")
 		}
 		lead, start := at+line+len(crlf), at+head+len("\r\n\r\n")
 		if at = nextDelimiter(body, start, delimiter); at < 0 {
-			return nil, brokenForm("a part has no end")
+			return f, brokenForm("a part has no end")
 		}
 		end := max(start, at-len(crlf))
-		if err := addField(fields, body[lead:start], dialect.Span{Start: start, End: end}); err != nil {
-			return nil, err
+		if err := f.add(body[lead:start], dialect.Span{Start: start, End: end}); err != nil {
+			return f, err
 		}
 	}
 }
@@ -118,7 +131,8 @@ func nextDelimiter(body []byte, from int, delimiter []byte) int {
 // maxPadding bounds the blanks behind a delimiter.
 const maxPadding = 64
 
-func addField(fields map[string]dialect.Span, head []byte, value dialect.Span) error {
+// add notes a part of the form.
+func (f *formParts) add(head []byte, value dialect.Span) error {
 	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(head))).ReadMIMEHeader()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return brokenForm("a part's head cannot be read")
@@ -129,15 +143,21 @@ func addField(fields map[string]dialect.Span, head []byte, value dialect.Span) e
 	}
 	name := params["name"]
 	switch name {
-	case "model", "stream", "n", "user":
+	case "model", "stream", "n", "user", "size", "quality", "partial_images":
+	case "prompt":
+		f.fields[name] = value
+		return nil
+	case "image", "image[]", "mask":
+		f.pictures++
+		return nil
 	default:
 		return nil
 	}
 	_, isFile := params["filename"]
-	if _, twice := fields[name]; twice || isFile || value.End-value.Start > maxField {
+	if _, twice := f.fields[name]; twice || isFile || value.End-value.Start > maxField {
 		return fault.Invalid(name, fmt.Sprintf("The form must have one field called %s, a short text.", name))
 	}
-	fields[name] = value
+	f.fields[name] = value
 	return nil
 }
 

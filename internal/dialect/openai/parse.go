@@ -139,7 +139,10 @@ func parseOperation(c *dialect.Call, b request.Body) (err error) {
 		c.Detached = bool(background)
 		return bound(c, b, "max_output_tokens")
 	case dialect.Images:
-		c.Choices, err = choices(b, 1)
+		if c.Choices, err = choices(b, 1); err != nil {
+			return err
+		}
+		c.Picture, err = picture(b)
 	case dialect.Embeddings, dialect.Moderation:
 		c.NoOutput = true
 	case dialect.CountTokens:
@@ -164,6 +167,21 @@ func choices(b request.Body, prompts tokens.Count) (tokens.Count, error) {
 		n = 1
 	}
 	return tokens.Mul(n, prompts), nil
+}
+
+// picture is what a body asks for. What is no text is the provider's to refuse,
+// and the largest picture until then.
+func picture(b request.Body) (p dialect.Picture, err error) {
+	text := func(key string) string {
+		at, ok := b.Find(key)
+		if !ok || b.Kind(at) != jsonscan.String || at.End-at.Start > maxField {
+			return ""
+		}
+		return string(jsonscan.Text(b.Data[at.Start:at.End], nil))
+	}
+	p.Size, p.Quality = text("size"), text("quality")
+	p.Partial, _, err = b.Largest(request.FromZero, "partial_images")
+	return p, err
 }
 
 // prompts is how many prompts a completion has: a list of numbers is one.

@@ -266,6 +266,43 @@ func TestAFormIsReadPastItsFile(t *testing.T) {
 	}
 }
 
+func TestPicturesAreReadOfABodyAndOfAForm(t *testing.T) {
+	body := `{"model":"m","prompt":"a cat","size":"1024x1536","qu\u0061lity":"low","partial_images":2,"n":3}`
+	r, _ := dialecttest.Request(New(), "POST", "/v1/images/generations", dialect.Header{"Content-Type": {"application/json"}}, []byte(body))
+	c, err := New().Parse(r)
+	if want := (dialect.Picture{Size: "1024x1536", Quality: "low", Partial: 2}); err != nil || c.Picture != want || c.Choices != 3 {
+		t.Errorf("a body: got %+v × %d, %v, want %+v", c.Picture, c.Choices, err, want)
+	}
+	parts := form("model", "m", "prompt", "a cat", "size", "auto", "quality", "high", "partial_images", "0", "image[]", "GIF", "image[]", "GIF", "mask", "GIF")
+	r, _ = dialecttest.Request(New(), "POST", "/v1/images/edits", dialect.Header{"Content-Type": {`multipart/form-data; boundary="B"`}}, parts)
+	c, err = New().Parse(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(parts[c.Picture.Prompt.Start:c.Picture.Prompt.End]); got != "a cat" {
+		t.Errorf("the form's prompt is %q", got)
+	}
+	c.Picture.Prompt = dialect.Span{}
+	if want := (dialect.Picture{Size: "auto", Quality: "high", Sources: 3}); c.Picture != want {
+		t.Errorf("a form: got %+v, want %+v", c.Picture, want)
+	}
+	for _, body := range []string{`{"model":"m","partial_images":-1}`, `{"model":"m","partial_images":1.5}`, `{"model":"m","size":"a","size":"b"}`} {
+		r, _ = dialecttest.Request(New(), "POST", "/v1/images/generations", dialect.Header{"Content-Type": {"application/json"}}, []byte(body))
+		if _, err := New().Parse(r); err == nil {
+			t.Errorf("%s: it was not refused", body)
+		}
+	}
+	if _, err := formCall(form("model", "m", "partial_images", "-1")); fault.From(err) == nil || fault.From(err).Param != "partial_images" {
+		t.Errorf("a form of −1 pictures: got %v", err)
+	}
+	for _, size := range []string{`7`, `null`, `{"a":1}`, `"` + strings.Repeat("1", 2000) + `"`} { // the provider's to refuse
+		r, _ = dialecttest.Request(New(), "POST", "/v1/images/generations", dialect.Header{"Content-Type": {"application/json"}}, []byte(`{"model":"m","size":`+size+`}`))
+		if c, err := New().Parse(r); err != nil || c.Picture.Size != "" {
+			t.Errorf("a size of %.20s: got %q, %v", size, c.Picture.Size, err)
+		}
+	}
+}
+
 func TestABrokenFormIsRefused(t *testing.T) {
 	for what, body := range map[string][]byte{
 		"no model":       form("user", "u"),
