@@ -96,6 +96,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	for _, w := range c.Warnings {
 		a.log.Warn("configuration", "warning", w.String())
 	}
+	a.config.Store(c) // the parts read it as soon as they are made
 	for _, step := range []func(context.Context, *config.Config) error{
 		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.listen,
 	} {
@@ -103,7 +104,6 @@ func New(ctx context.Context, o Options) (*App, error) {
 			return nil, errors.Join(err, a.close(ctx))
 		}
 	}
-	a.config.Store(c)
 	a.files = c.Files
 	a.metrics.ConfigReloaded(true)
 	return a, nil
