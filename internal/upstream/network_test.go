@@ -352,7 +352,8 @@ func TestHTTP2IsSpokenWhereTLSOffersIt(t *testing.T) {
 }
 
 func TestAPayloadReadsAsItsSegmentsAndStopsWhenAbandoned(t *testing.T) {
-	p := newPayload([][]byte{[]byte("ab"), nil, []byte("cdef"), []byte("g")})
+	long := strings.Repeat("cdef", small)
+	p := newPayload([][]byte{[]byte("ab"), nil, []byte(long), []byte("g")})
 	req := &http.Request{}
 	p.attach(req)
 	for range 2 { // GetBody begins anew
@@ -361,11 +362,11 @@ func TestAPayloadReadsAsItsSegmentsAndStopsWhenAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := io.ReadAll(iotestOneByte{body})
-		if string(got) != "abcdefg" || err != nil {
-			t.Errorf("read %q, %v", got, err)
+		if string(got) != "ab"+long+"g" || err != nil {
+			t.Errorf("read %d bytes, %v", len(got), err)
 		}
 	}
-	if req.ContentLength != 7 {
+	if req.ContentLength != int64(len(long)+3) {
 		t.Errorf("the length is %d", req.ContentLength)
 	}
 	p.abandon()
@@ -377,6 +378,52 @@ func TestAPayloadReadsAsItsSegmentsAndStopsWhenAbandoned(t *testing.T) {
 	if empty.Body != http.NoBody || empty.ContentLength != 0 {
 		t.Errorf("an empty body is %v of length %d", empty.Body, empty.ContentLength)
 	}
+}
+
+func TestASmallPayloadIsACopyAndOneWrite(t *testing.T) {
+	from := []byte("hello")
+	p := newPayload([][]byte{from, []byte(" there")})
+	req := &http.Request{}
+	p.attach(req)
+	from[0] = 'J' // its buffer is another request's by now
+	p.abandon()
+	if got, err := io.ReadAll(req.Body); string(got) != "hello there" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ := io.ReadAll(r.Body) // the test sees what is missing
+		_, _ = w.Write(got)
+	}))
+	defer server.Close()
+	var writes atomic.Int64
+	tr := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &countedWrites{c, &writes}, err
+	}}
+	defer tr.CloseIdleConnections()
+	out := dialect.Outbound{Method: http.MethodPost, URL: server.URL, Body: [][]byte{[]byte("one"), []byte(strings.Repeat("x", 1000))}}
+	resp, failed, err := send(t.Context(), tr, provider("a", nil), out)
+	if failed != nil || err != nil {
+		t.Fatalf("send: %v, %v", failed, err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); len(got) != 1003 || err != nil {
+		t.Errorf("echoed %d bytes, %v, want all 1003", len(got), err)
+	}
+	if writes.Load() != 1 {
+		t.Errorf("header and body took %d writes, want one", writes.Load())
+	}
+}
+
+type countedWrites struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c *countedWrites) Write(b []byte) (int, error) {
+	c.n.Add(1)
+	return c.Conn.Write(b)
 }
 
 // iotestOneByte reads a byte at a time.
@@ -421,7 +468,9 @@ func TestAFailedTryReadsNothingMore(t *testing.T) {
 			return nil, errors.New("reset")
 		})
 	}})
-	if _, err := c.Do(t.Context(), job("r", Target{Provider: p})); fault.From(err).Code != fault.UpstreamError {
+	j := job("r", Target{Provider: p})
+	j.Call = &dialect.Call{Request: dialect.Request{Body: make([]byte, small+1)}, Model: "asked"}
+	if _, err := c.Do(t.Context(), j); fault.From(err).Code != fault.UpstreamError {
 		t.Errorf("got %v", err)
 	}
 	if n, err := bodies[0].Read(make([]byte, 9)); n != 0 || !errors.Is(err, errEnded) {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,11 +137,22 @@ func newPayload(segments [][]byte) *payload {
 	return p
 }
 
+// small is the size up to which a body is copied: the transport knows a body in
+// memory, and writes it together with the header.
+const small = 8 << 10
+
 // attach makes p the body of req.
 func (p *payload) attach(req *http.Request) {
 	req.ContentLength = p.size
 	if p.size == 0 {
 		req.Body = http.NoBody
+		return
+	}
+	if p.size <= small {
+		whole := bytes.Join(p.segments, nil)
+		p.segments, p.sent = nil, true
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(whole)), nil }
+		req.Body, _ = req.GetBody() // never fails
 		return
 	}
 	req.GetBody = func() (io.ReadCloser, error) { return &payloadReader{payload: p, rest: p.segments}, nil }
