@@ -22,6 +22,9 @@ type text struct {
 	total tokens.Count
 	field Field // whose text is held
 	since int   // of held: what came before the current event; below 0: some is counted
+
+	rest    tokens.Count // of held, if counted
+	counted bool
 }
 
 // mark says that an event begins.
@@ -30,7 +33,7 @@ func (t *text) mark() { t.since = len(t.held) }
 // forget takes back the current event's text, if none of it is counted yet.
 func (t *text) forget() {
 	if t.since >= 0 && t.since <= len(t.held) {
-		t.held = t.held[:t.since]
+		t.held, t.counted = t.held[:t.since], false
 	}
 }
 
@@ -42,7 +45,7 @@ func (t *text) add(f Field, piece []byte) {
 	}
 	for len(piece) > 0 {
 		n := min(len(piece), mustCut-len(t.held))
-		t.held = append(t.held, piece[:n]...)
+		t.held, t.counted = append(t.held, piece[:n]...), false
 		piece = piece[n:]
 		if len(t.held) >= cutAt {
 			t.cut()
@@ -53,18 +56,21 @@ func (t *text) add(f Field, piece []byte) {
 // end counts what is held: what follows is another text.
 func (t *text) end() {
 	if len(t.held) > 0 {
-		t.total = tokens.Add(t.total, t.count(t.held))
-		t.held = t.held[:0]
+		t.total = t.sum()
+		t.held, t.counted = t.held[:0], false
 		t.since = 0
 	}
 }
 
-// sum is the count of all that came so far.
+// sum is the count of all that came so far. Asked again, it does not count again.
 func (t *text) sum() tokens.Count {
 	if len(t.held) == 0 {
 		return t.total
 	}
-	return tokens.Add(t.total, t.count(t.held))
+	if !t.counted {
+		t.rest, t.counted = t.count(t.held), true
+	}
+	return tokens.Add(t.total, t.rest)
 }
 
 func (t *text) cut() {
@@ -76,7 +82,7 @@ func (t *text) cut() {
 		n = runeEnd(t.held)
 	}
 	t.total = tokens.Add(t.total, t.count(t.held[:n]))
-	t.held = t.held[:copy(t.held, t.held[n:])]
+	t.held, t.counted = t.held[:copy(t.held, t.held[n:])], false
 	t.since -= n
 }
 
