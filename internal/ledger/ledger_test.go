@@ -133,6 +133,9 @@ func TestARowIsJSONAsTheProductSays(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	if got, err = json.Marshal(Row{Team: "search", Requests: 1}); err != nil || !strings.HasPrefix(string(got), `{"team":"search","model":"","requests":1,`) {
+		t.Errorf("a call without a model: got %s, %v", got, err)
+	}
 	for micros, want := range map[Dollars]string{0: "0", 1: "0.000001", 999_999: "0.999999", 3_000_000: "3", -1_500_000: "-1.5", 1<<63 - 1: "9223372036854.775807"} {
 		if got, _ := json.Marshal(micros); string(got) != want {
 			t.Errorf("%d micro-dollars are %s, want %s", micros, got, want)

@@ -12,8 +12,8 @@ import (
 // Row is what was spent by one group. What it is not grouped by is empty.
 // Requests that were refused or invalid are no usage.
 type Row struct {
-	Team            string  `json:"team,omitempty"`
-	Model           string  `json:"model,omitempty"` // as the client named it
+	Team            string  `json:"team"`
+	Model           string  `json:"model"` // as the client named it
 	Requests        int64   `json:"requests"`
 	InputTokens     int64   `json:"input_tokens"`
 	CachedInput     int64   `json:"cached_input_tokens"`
