@@ -132,6 +132,38 @@ func TestD9ASecondAttemptIsNotReservedBesideTheFirst(t *testing.T) {
 	w.settled()
 }
 
+func TestARetryThatIsCountedIsNotReservedBesideTheFirst(t *testing.T) {
+	w := start(t, setup{limits: monthly("tokens", "tokens", 1000)})
+	body, count := ask("sim-in10-out5-wait5s", bound(800)), "X-Stainless-Retry-Count"
+	first := make(chan error, 1)
+	go func() {
+		_, err := w.Try(secret, chat, body, count, "0")
+		first <- err
+	}()
+	w.Eventually("sent", eventually, func() bool { return w.provider.Stats().InFlight == 1 })
+	if a := w.Post(secret, chat, body, count, "0"); a.Status != http.StatusTooManyRequests {
+		t.Errorf("an equal call of its own: got %d, want to be refused beside the first", a.Status)
+	}
+	if a := w.Post(secret, chat, body, count, "1"); a.Status != http.StatusTooManyRequests {
+		t.Errorf("the retry of the refused call: got %d, want to be refused again", a.Status)
+	}
+	second := make(chan error, 1)
+	go func() {
+		a, err := w.Try(secret, chat, body, count, "1") // the refused one has had its retry
+		if err == nil && a.Status != http.StatusOK {
+			t.Errorf("the retry of the first: got %d, want 200 once that had settled", a.Status)
+		}
+		second <- err
+	}()
+	if err := <-first; err == nil {
+		t.Error("the first attempt ended cleanly though a retry took its place")
+	}
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	w.settled()
+}
+
 func TestD13AKilledGatewaysReservationsComeBack(t *testing.T) {
 	w := start(t, setup{
 		gateways: 2, redis: true, limits: tokensLimit() + "\n{name: slots, unit: concurrency, amount: 40}",

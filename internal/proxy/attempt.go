@@ -2,26 +2,44 @@ package proxy
 
 import (
 	"context"
+	"hash/maphash"
 	"net/http"
 	"sync"
 	"time"
+
+	"llmgw/internal/tenant"
 )
 
-// attempts knows the calls that run under an Idempotency-Key, or under the id
-// that AWS's clients give all attempts of one call. A client that
-// sends the key again has given the earlier attempt up; its reservation must
-// not stand beside that of the new one. So the earlier attempt is ended first,
-// as if its client had left, and the new one goes on when it is settled.
+// attempts knows the calls that may be attempts of one call. A client that tries
+// again has given the earlier attempt up; its reservation must not stand beside
+// that of the new one. So the earlier attempt is ended first, as if its client
+// had left, and the new one goes on when it is settled.
+//
+// What belongs together is told by a name, an Idempotency-Key or the id that
+// AWS's clients give all attempts of one call, else by what a retry has in common
+// with the attempt before it: see retries.
 type attempts struct {
 	mu      sync.Mutex
-	running map[attemptKey]*attempt
+	named   map[attemptName]*attempt
+	retries retries
 }
 
-type attemptKey struct{ keyID, idempotencyKey string }
+func newAttempts() *attempts {
+	return &attempts{named: map[attemptName]*attempt{}, retries: retries{seed: maphash.MakeSeed(), known: map[retry]*tries{}}}
+}
 
+type attemptName struct{ keyID, name string }
+
+// attempt is a call that a later one may end. The nil attempt is one that none
+// can.
 type attempt struct {
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when the attempt is settled
+	all      *attempts
+	cancel   context.CancelFunc
+	ended    chan struct{} // closed when the attempt is settled
+	name     attemptName   // empty: it is known by its retry
+	retry    retry
+	answered bool // so far that no client tries again
+	given    bool // given up: a later attempt has come
 }
 
 // nameOf is what the attempts of one call have in common, or empty.
@@ -35,45 +53,76 @@ func nameOf(h http.Header) string {
 // supersedeWait bounds how long a new attempt waits for the one before it.
 const supersedeWait = 2 * time.Second
 
-// begin makes r an attempt of the request that its name tells. It
-// returns r with a context that the next attempt may end, and what to call when
-// this one is settled. Without a name it returns r as it is.
-func (a *attempts) begin(r *http.Request, keyID string) (*http.Request, func()) {
-	name := nameOf(r.Header)
-	if name == "" {
-		return r, func() {}
+// begin makes r an attempt of the call that its headers tell, and ends the one
+// before it. It returns r with a context that the next attempt may end, and the
+// attempt, whose end must be called when it is settled. Where nothing tells of
+// attempts it returns r as it is.
+func (a *attempts) begin(r *http.Request, who tenant.Caller, body []byte) (*http.Request, *attempt) {
+	mine := &attempt{all: a, ended: make(chan struct{})}
+	if name := nameOf(r.Header); name != "" {
+		mine.name = attemptName{who.Key.ID, name}
+	} else if count, ok := retryCount(r.Header); ok {
+		mine.retry = a.retries.of(r, who, body, count)
+	} else {
+		return r, nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	mine := &attempt{cancel: cancel, ended: make(chan struct{})}
-	key := attemptKey{keyID, name}
-	a.mu.Lock()
-	before := a.running[key]
-	if a.running == nil {
-		a.running = map[attemptKey]*attempt{}
-	}
-	a.running[key] = mine
-	a.mu.Unlock()
-	if before != nil {
+	mine.cancel = cancel
+	if before := a.enter(mine); before != nil {
 		before.await(ctx)
 	}
-	return r.WithContext(ctx), func() {
-		cancel()
-		close(mine.ended)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.running[key] == mine {
-			delete(a.running, key)
-		}
+	return r.WithContext(ctx), mine
+}
+
+// enter makes mine known and returns the attempt that it takes the place of, or
+// nil.
+func (a *attempts) enter(mine *attempt) (before *attempt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if mine.name == (attemptName{}) {
+		return a.retries.enter(mine, time.Now())
+	}
+	before = a.named[mine.name]
+	a.named[mine.name] = mine
+	return before
+}
+
+// answer notes that the client has an answer: not an error, which may be tried
+// again.
+func (t *attempt) answer(status int) {
+	if t == nil || status >= 400 {
+		return
+	}
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	t.answered = true
+}
+
+// end notes that the attempt is settled.
+func (t *attempt) end() {
+	if t == nil {
+		return
+	}
+	t.cancel()
+	close(t.ended)
+	a := t.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case t.name == (attemptName{}):
+		a.retries.leave(t, time.Now())
+	case a.named[t.name] == t:
+		delete(a.named, t.name)
 	}
 }
 
 // await ends the attempt and waits until it is settled, within bounds.
-func (a *attempt) await(ctx context.Context) {
-	a.cancel()
+func (t *attempt) await(ctx context.Context) {
+	t.cancel()
 	timer := time.NewTimer(supersedeWait)
 	defer timer.Stop()
 	select {
-	case <-a.ended:
+	case <-t.ended:
 	case <-ctx.Done():
 	case <-timer.C:
 	}

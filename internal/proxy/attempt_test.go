@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"llmgw/internal/tenant"
 )
 
 func attemptOf(ctx context.Context, key string) *http.Request {
@@ -17,18 +19,23 @@ func attemptOf(ctx context.Context, key string) *http.Request {
 	return r
 }
 
+// keyed is a caller with a key.
+func keyed(id string) tenant.Caller {
+	return tenant.Caller{Key: &tenant.Key{ID: id}}
+}
+
 func TestANewAttemptEndsTheOneBeforeItAndWaitsForItsSettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a attempts
-		first, settled := a.begin(attemptOf(t.Context(), "k"), "key-1")
+		a := newAttempts()
+		first, settled := a.begin(attemptOf(t.Context(), "k"), keyed("key-1"), nil)
 		go func() {
 			<-first.Context().Done()
 			time.Sleep(300 * time.Millisecond) // it settles
-			settled()
+			settled.end()
 		}()
 		began := time.Now()
-		second, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
-		defer done()
+		second, done := a.begin(attemptOf(t.Context(), "k"), keyed("key-1"), nil)
+		defer done.end()
 		if got := time.Since(began); got != 300*time.Millisecond {
 			t.Errorf("the second attempt went on after %v, want after the first had settled", got)
 		}
@@ -40,12 +47,12 @@ func TestANewAttemptEndsTheOneBeforeItAndWaitsForItsSettlement(t *testing.T) {
 
 func TestAnAttemptThatDoesNotEndIsNotWaitedForForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a attempts
-		_, settled := a.begin(attemptOf(t.Context(), "k"), "key-1")
-		defer settled()
+		a := newAttempts()
+		_, settled := a.begin(attemptOf(t.Context(), "k"), keyed("key-1"), nil)
+		defer settled.end()
 		began := time.Now()
-		_, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
-		defer done()
+		_, done := a.begin(attemptOf(t.Context(), "k"), keyed("key-1"), nil)
+		defer done.end()
 		if got := time.Since(began); got != supersedeWait {
 			t.Errorf("waited %v, want %v", got, supersedeWait)
 		}
@@ -53,33 +60,33 @@ func TestAnAttemptThatDoesNotEndIsNotWaitedForForEver(t *testing.T) {
 }
 
 func TestAWSNamesItsAttemptsToo(t *testing.T) {
-	var a attempts
+	a := newAttempts()
 	attempt := func() *http.Request {
 		r := attemptOf(t.Context(), "")
 		r.Header.Set("Amz-Sdk-Invocation-Id", "5f0c")
 		return r
 	}
-	first, settled := a.begin(attempt(), "key-1")
-	go func() { <-first.Context().Done(); settled() }()
-	second, done := a.begin(attempt(), "key-1")
-	defer done()
+	first, settled := a.begin(attempt(), keyed("key-1"), nil)
+	go func() { <-first.Context().Done(); settled.end() }()
+	second, done := a.begin(attempt(), keyed("key-1"), nil)
+	defer done.end()
 	if first.Context().Err() == nil || second.Context().Err() != nil {
 		t.Errorf("the first ended with %v, the second with %v", first.Context().Err(), second.Context().Err())
 	}
 }
 
 func TestOtherKeysAndCallsWithoutOneAreLeftAlone(t *testing.T) {
-	var a attempts
-	first, done := a.begin(attemptOf(t.Context(), "k"), "key-1")
+	a := newAttempts()
+	first, done := a.begin(attemptOf(t.Context(), "k"), keyed("key-1"), nil)
 	for _, r := range []struct{ name, keyID string }{{"k", "key-2"}, {"other", "key-1"}, {"", "key-1"}} {
-		_, end := a.begin(attemptOf(t.Context(), r.name), r.keyID)
-		end()
+		_, end := a.begin(attemptOf(t.Context(), r.name), keyed(r.keyID), nil)
+		end.end()
 	}
 	if first.Context().Err() != nil {
 		t.Error("another's attempt ended this one")
 	}
-	done()
-	if len(a.running) != 0 {
-		t.Errorf("got %d attempts after all ended", len(a.running))
+	done.end()
+	if len(a.named) != 0 {
+		t.Errorf("got %d attempts after all ended", len(a.named))
 	}
 }

@@ -10,7 +10,7 @@
 //	plan.go       model, estimate, lines
 //	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
 //	              values.go how many users and addresses are told apart
-//	attempt.go    several attempts of one request
+//	attempt.go    several attempts of one call, retry.go those that have no name
 //	stream.go     the answer, byte for byte
 //	settle.go     how a call can end and what it is then charged
 //	record.go     what is told of it afterwards
@@ -96,13 +96,13 @@ type Gateway struct {
 	waiting     *waitroom
 	herd        *herd
 	values      *values
-	attempts    attempts
+	attempts    *attempts
 	inflight    atomic.Int64
 }
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
-	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues)}
+	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts()}
 	g.Replace(rules)
 	g.SetEnforcement(mode)
 	return g

@@ -22,11 +22,12 @@ const requestIDHeader = "X-Llmgw-Request-Id"
 // trace, the usage log and the ledger. Its parts are filled in as the call goes
 // on; nothing is decided by it.
 type record struct {
-	id     string
-	route  route
-	client context.Context
-	span   *telemetry.Span
-	began  time.Time
+	id      string
+	route   route
+	client  context.Context
+	attempt *attempt
+	span    *telemetry.Span
+	began   time.Time
 
 	model     string // its label
 	caller    caller

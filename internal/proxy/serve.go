@@ -59,8 +59,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		return
 	}
 	rec.planned(w, p)
-	r, settled := g.attempts.begin(r, who.Key.ID)
-	defer settled()
+	r, rec.attempt = g.attempts.begin(r, who.Caller, call.Body)
+	defer rec.attempt.end()
 	rec.client = r.Context()
 	held, err := g.reserve(r.Context(), rules, p, rec.id)
 	rec.reserved(w, p, held)
@@ -109,10 +109,14 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 		return
 	}
 	answered()
+	if p.call.Stream { // which nobody tries again once it has begun; a document may still time out
+		rec.attempt.answer(resp.Status)
+	}
 	p.call.Body, p.call.Members = nil, nil // a stream may outlive its request by hours
 	defer closeAnswer(resp, s)
 	rec.answered(w, resp)
 	g.relay(w, r, rules, s, resp, rec)
+	rec.attempt.answer(resp.Status)
 }
 
 // closeAnswer settles the provider's limits by what the call came to, and
