@@ -11,6 +11,8 @@ type chatFormat struct {
 	// forcedTools replaces tools when a tool must be called; 0: the same.
 	forcedTools int
 	call        int // for each tool call, beside its text
+	// together is what calls made together cost beside that, once.
+	together int
 	// typescript says that functions are shown to the model as declarations in
 	// TypeScript, else as JSON.
 	typescript bool
@@ -33,13 +35,16 @@ func chatFormatOf(f family, short string) chatFormat {
 		return chatFormat{message: 5, reply: 5, call: 12}
 	}
 	o := chatFormat{message: 3, name: 1, reply: 3, tools: 9, call: 3, typescript: true}
+	if f == openAI {
+		o.together = 19
+	}
 	switch {
 	case strings.HasPrefix(short, "gpt-3.5-turbo-0301"):
 		o.message, o.name = 4, -1
 	case strings.HasPrefix(short, "o1"), strings.HasPrefix(short, "o3"), strings.HasPrefix(short, "o4"):
 		o.reply, o.tools = 2, 12
 	case strings.HasPrefix(short, "gpt-oss"):
-		o.reply, o.tools = 2, 17
+		o.reply, o.tools, o.together = 2, 17, 0
 	case strings.HasPrefix(short, "gpt-5"):
 		o.reply, o.tools = 2, 17
 		if since(short, 5, 1) {

@@ -64,7 +64,14 @@ func (h *histories) use(opening uint64, end int) {
 
 // history counts the messages of the array raw.
 func (r *reader) history(raw []byte, k kind) {
-	message := func(r *reader, raw []byte) { r.remember(k, raw, (*reader).message) }
+	message := func(r *reader, raw []byte) {
+		if r.t.several && r.isResult(raw) {
+			r.remember(kindResult, raw, (*reader).result)
+			r.t.several = true
+			return
+		}
+		r.remember(k, raw, (*reader).message)
+	}
 	if len(raw) < historyBytes {
 		r.elements(raw, 1, message)
 		return

@@ -34,16 +34,18 @@ func (r *reader) message(raw []byte) {
 	if jsonscan.KindAt(name, 0) == jsonscan.String {
 		r.text(name)
 		r.t.overhead += chat.name
+		if string(role) == `"tool"` { // as of a legacy result
+			r.t.overhead -= 2
+		}
 	}
-	if jsonscan.KindAt(calls, 0) == jsonscan.Array {
-		r.each(calls, func(r *reader, raw []byte) { r.part(raw, 0) })
-	}
+	several := r.calls(calls)
 	if jsonscan.KindAt(call, 0) == jsonscan.Object {
 		r.part(call, 0)
 	}
 	if rest {
 		r.others(raw)
 	}
+	r.t.several = several
 	if r.withTools && isSystem(role) && !r.t.system {
 		r.t.system = true
 		r.t.newline = r.lineFeed(content)

@@ -19,6 +19,7 @@ type reader struct {
 	counted   int  // bytes of text that were counted
 	hasTurn   bool // holds a slot for large requests
 	withTools bool // the request has tools or functions
+	escaping  bool // text is counted as JSON in ASCII
 
 	sampleLeft                int // bytes of samples that may still be counted
 	sampleBytes, sampleTokens int // of all samples so far
@@ -32,6 +33,7 @@ type kind uint8
 const (
 	kindMessage kind = iota + 1
 	kindMessageWithTools
+	kindResult
 	kindContent
 	kindTools
 	kindFunctions
@@ -59,7 +61,7 @@ func (e *Estimator) read(c *dialect.Call, m model) (tally, error) {
 	defer e.recycle(r)
 	r.e, r.model, r.encoding, r.operation = e, m, encoding, c.Endpoint.Operation
 	r.t, r.exactLeft, r.withTools = tally{}, e.config.ExactBytes, false
-	r.counted, r.hasTurn = 0, false
+	r.counted, r.hasTurn, r.escaping = 0, false, false
 	r.sampleLeft, r.sampleBytes, r.sampleTokens = mostSampled, 0, 0
 	defer r.endTurn()
 	r.body(c)

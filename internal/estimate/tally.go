@@ -27,6 +27,7 @@ type tally struct {
 	bytes [classes]int // of text and tools by class; only for inexact models
 
 	system  bool // a system message is among it
+	several bool // tools were called together, and what follows may be their results
 	newline int  // tokens that a line feed would add to the first system message
 	sampled bool
 	hidden  bool // the model reads more than the body shows
@@ -46,6 +47,7 @@ func (t *tally) add(b *tally) {
 	if !t.system {
 		t.system, t.newline = b.system, b.newline
 	}
+	t.several = b.several
 	t.sampled = t.sampled || b.sampled
 	t.hidden = t.hidden || b.hidden
 }

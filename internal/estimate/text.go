@@ -30,6 +30,10 @@ func (r *reader) count(token []byte) int {
 	if cap(text) > cap(r.buf) && &text[:1][0] != &token[1:2][0] {
 		r.buf = text[:0]
 	}
+	if r.escaping {
+		r.out = appendASCII(r.out[:0], text)
+		return r.plain(r.out)
+	}
 	return r.plain(text)
 }
 
