@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,5 +31,25 @@ func TestASecondSignalCutsAndSettlesWhatRuns(t *testing.T) {
 	w.Restart()
 	if got := w.Team("search").Limits[0]; got.Open != 0 {
 		t.Errorf("got %v still reserved, want 0", got.Open)
+	}
+}
+
+func TestBothPlanesTellThatTheyLiveToWhoeverAsks(t *testing.T) {
+	w := start(t, setup{server: "admin_token: hush"})
+	for _, url := range []string{w.URL, w.AdminURL} {
+		for _, method := range []string{"GET", "HEAD"} {
+			r, err := http.NewRequest(method, url+"/healthz", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != 200 {
+				t.Errorf("%s %s: got %d, want 200", method, url, resp.StatusCode)
+			}
+		}
 	}
 }

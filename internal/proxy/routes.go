@@ -34,7 +34,9 @@ func (g *Gateway) Handler() http.Handler {
 	}
 	e.GET("/v1/models", g.listModels)
 	e.GET("/v1/models/*model", g.showModel)
-	e.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	healthz := func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
+	e.GET("/healthz", healthz)
+	e.HEAD("/healthz", healthz) // as some load balancers ask
 	e.NoRoute(g.unrouted(notFound))
 	e.NoMethod(g.unrouted(notAllowed))
 	return e
