@@ -20,7 +20,7 @@ local function fetch(base, records, now)
   for first = 1, #keys, 1000 do
     local stored = call('MGET', unpack(keys, first, min(first + 999, #keys)))
     for i, s in ipairs(stored) do
-      if s then counters[names[first + i - 1]] = open_counter(keys[first + i - 1], s, nil, now) end
+      if s then counters[names[first + i - 1]] = open_counter(s, nil, now) end
     end
   end
 end
@@ -51,6 +51,18 @@ local function finish(rec, status, used, now)
   return unbooked
 end
 
+local function encode_record(rec)
+  if rec.status == SETTLED then return pack('<B', SETTLED) end
+  local out = {pack(HEAD, rec.status, #rec.epoch, rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, rec.n)}
+  for i = 0, (rec.n - 1) * WIDTH, WIDTH do
+    out[#out + 1] = pack('<' .. PART, #rec[i + KEY], rec[i + KEY], rec[i + LINE], rec[i + OUTCOME], rec[i + ASKED], rec[i + TAKEN], rec[i + NOTED], rec[i + MARK])
+  end
+  if rec.reported and rec.status == OPEN then
+    for i = 0, (rec.n - 1) * WIDTH, WIDTH do out[#out + 1] = pack('<d', rec[i + CRASH]) end
+  end
+  return table.concat(out)
+end
+
 -- write stores what finish and the like changed; nothing after its first
 -- call can fail.
 local function write(base, records, now)
@@ -60,8 +72,8 @@ local function write(base, records, now)
       call('ZREM', base .. ':open:' .. epoch, unpack(ids, first, min(first + 999, #ids)))
     end
   end
-  for _, c in pairs(counters) do
-    if c then save(c, now) end
+  for name, c in pairs(counters) do
+    if c then save(base .. ':c:' .. name, c, now) end
   end
   for key, rec in pairs(records) do
     if rec.changed then

@@ -17,11 +17,11 @@ var mutants = []struct{ name, right, wrong string }{
 	{"a refund is not capped", "c.level = max(c.level, full)", "c.level = c.level + n * c.den"},
 	{"a refill is not capped", "c.level = full\n", "c.level = c.level + elapsed * c.num\n"},
 	{"waits are rounded down", "floor((a + b - 1) / b)", "floor(a / b)"},
-	{"a debit comes before the refill", "    advance(c, r, now)\n", "    if r then advance(c, r, now) end\n"},
+	{"a debit comes before the refill", "  advance(c, r, now)\n", "  if r then advance(c, r, now) end\n"},
 	{"there is no bank cap", "full = min(full, c.bank * c.capacity - c.open)", "full = full"},
 	{"the bank cap is one too high", "c.bank * c.capacity - c.open)", "c.bank * c.capacity - c.open + 1)"},
 	{"the whole level is not granted", "c.level - aside(c, cost) >= cost * c.den", "c.level - aside(c, cost) > cost * c.den"},
-	{"a refusal takes some lines", "    return\n  end\n  local deadline, name", "  end\n  local deadline, name"},
+	{"a refusal takes some lines", "    return\n  end\n  local deadline, owner", "  end\n  local deadline, owner"},
 	{"a small request claims", "4 * cost <= c.capacity", "5 * cost <= c.capacity"},
 	{"a smaller request takes a claim over", "or cost < c.claimed then return end", "then return end"},
 	{"a claim begins anew with each refusal", "if c.claimed == 0 then c.claimed_at = c.at end", "c.claimed_at = c.at"},
@@ -86,8 +86,8 @@ func TestTheOracleFindsEveryMistake(t *testing.T) {
 func mutated(right, wrong string) (p scripts, found bool) {
 	p = newScripts()
 	for _, s := range []*script{&p.reserve, &p.settle, &p.report, &p.read, &p.correct, &p.beat, &p.fence, &p.reclaim, &p.list} {
-		if strings.Contains(s.text, right) {
-			*s, found = scriptOf(strings.ReplaceAll(s.text, right, wrong)), true
+		if strings.Contains(s.source, right) {
+			*s, found = scriptOf(strings.ReplaceAll(s.source, right, wrong)), true
 		}
 	}
 	return p, found
@@ -112,7 +112,7 @@ func TestTheLifecycleCheckFindsEveryMistake(t *testing.T) {
 		{"a reclaim refunds all", "return max(rec[i + NOTED], ", "return 0 * max(rec[i + NOTED], "},
 		{"a reclaim forgets the index", "call('ZREM', base .. ':open:' .. epoch", "call('ZSCORE', base .. ':open:' .. epoch"},
 		{"a key expires before its counter is full", "local l = max(reset(c, now), c.paused - now)", "local l = 0"},
-		{"two lines on one counter are judged apart", "c.pending = c.pending + amount[i]", "c.pending = 0"},
+		{"two lines on one counter are judged apart", "pending[w] = pending[w] + amount[i]", "pending[w] = 0"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			p, ok := mutated(m.right, m.wrong)

@@ -17,7 +17,7 @@ local RECORD_KEEP = 7 * 24 * 3600 * 1000 -- beyond its deadline, for the reclaim
 
 -- In a table a record has its parts one after another, WIDTH fields each.
 local KEY, LINE, OUTCOME, ASKED, TAKEN, NOTED, MARK, CRASH, WIDTH = 1, 2, 3, 4, 5, 6, 7, 8, 8
-local HEAD, PART = '<BBc0dddBBB', '<Hc0BBdddd'
+local HEAD, PART = '<BBc0dddBBB', 'Hc0BBdddd'
 
 local function decode_record(s)
   local status = s:byte()
@@ -25,7 +25,7 @@ local function decode_record(s)
   local rec, pos = {status = status}
   rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, rec.n, pos = unpack_struct('<Bc0dddBBB', s, 2)
   for i = 0, (rec.n - 1) * WIDTH, WIDTH do
-    rec[i + 1], rec[i + 2], rec[i + 3], rec[i + 4], rec[i + 5], rec[i + 6], rec[i + 7], pos = unpack_struct(PART, s, pos)
+    rec[i + 1], rec[i + 2], rec[i + 3], rec[i + 4], rec[i + 5], rec[i + 6], rec[i + 7], pos = unpack_struct('<' .. PART, s, pos)
     rec[i + CRASH] = 0
   end
   rec.reported = pos <= #s
@@ -33,16 +33,4 @@ local function decode_record(s)
     for i = 0, (rec.n - 1) * WIDTH, WIDTH do rec[i + CRASH], pos = unpack_struct('<d', s, pos) end
   end
   return rec
-end
-
-local function encode_record(rec)
-  if rec.status == SETTLED then return pack('<B', SETTLED) end
-  local out = {pack(HEAD, rec.status, #rec.epoch, rec.epoch, rec.created, rec.deadline, rec.not_after, rec.crash, rec.lines, rec.n)}
-  for i = 0, (rec.n - 1) * WIDTH, WIDTH do
-    out[#out + 1] = pack(PART, #rec[i + KEY], rec[i + KEY], rec[i + LINE], rec[i + OUTCOME], rec[i + ASKED], rec[i + TAKEN], rec[i + NOTED], rec[i + MARK])
-  end
-  if rec.reported and rec.status == OPEN then
-    for i = 0, (rec.n - 1) * WIDTH, WIDTH do out[#out + 1] = pack('<d', rec[i + CRASH]) end
-  end
-  return table.concat(out)
 end

@@ -29,6 +29,7 @@ for i = 5, #ARGV do fenced[i - 4] = call('ZSCORE', base .. ':fenced', ARGV[i]) e
 local opened, reply = {}, {pack('<d', now)}
 local made, index = {}, {} -- records by key; what to put into each epoch's index
 local names = #base + 4 -- where a counter's key begins in its whole key
+local name, pending = {}, {} -- of the opened counters
 
 -- The request at hand and, by part, what it asks and is told.
 local id, epoch, not_after, lifetime, crash, force, lines, parts
@@ -37,56 +38,81 @@ local which, line, enforced, amount, outcome, wait = {}, {}, {}, {}, {}, {}
 local function counter(i)
   local c = opened[i]
   if not c then
-    c = open_counter(KEYS[n + 1 + i], stored[n + i], rules_at(rules, i), now)
-    c.name = c.key:sub(names)
-    c.pending = 0
-    opened[i] = c
+    c = open_counter(stored[n + i], rules_at(rules, i), now)
+    opened[i], name[i], pending[i] = c, KEYS[n + 1 + i]:sub(names), 0
   end
   return c
 end
+
+-- Values that go into one string, of which a record and an answer are made in one
+-- piece each; and the formats, by parts. Longer lists grow, once a call.
+local values = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+local records, answers = {}, {}
 
 -- same tells whether a record is of the request.
 local function same(rec)
   if rec.epoch ~= ARGV[4 + epoch] or rec.lines ~= lines then return false end
   for i = 1, lines do
     local at = (i - 1) * WIDTH
-    if rec[at + ASKED] ~= amount[i] or rec[at + KEY] ~= counter(which[i]).name then return false end
+    counter(which[i])
+    if rec[at + ASKED] ~= amount[i] or rec[at + KEY] ~= name[which[i]] then return false end
   end
   return true
+end
+
+-- write makes the record of the request, which takes what is granted.
+local function write(deadline, owner)
+  local v = values
+  v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9] = OPEN, #owner, owner, now, deadline, not_after, crash, lines, parts
+  local j = 9
+  for i = 1, parts do
+    local taken, mark, own = -1, 0, name[which[i]]
+    if outcome[i] == GRANTED or force == 1 then taken, mark = take(opened[which[i]], amount[i], deadline, now) end
+    v[j + 1], v[j + 2], v[j + 3], v[j + 4], v[j + 5], v[j + 6], v[j + 7], v[j + 8] = #own, own, line[i], outcome[i], amount[i], taken, 0, mark
+    j = j + 8
+  end
+  records[parts] = records[parts] or HEAD .. string.rep(PART, parts)
+  return pack(records[parts], unpack(v, 1, j))
 end
 
 -- decide judges the parts together, and takes them if nothing enforced refuses.
 local function decide(key)
   local refused = false
   for i = 1, parts do
-    local c = counter(which[i])
-    local out, after = judge(c, min(c.pending + amount[i], 9007199254740991), now)
+    local w = which[i]
+    local out, after = judge(counter(w), min(pending[w] + amount[i], 9007199254740991), now)
     outcome[i], wait[i] = out, after
     if out == GRANTED then
-      c.pending = c.pending + amount[i]
+      pending[w] = pending[w] + amount[i]
     elseif enforced[i] == 1 then
       refused = true
     end
   end
-  for i = 1, parts do opened[which[i]].pending = 0 end
+  for i = 1, parts do pending[which[i]] = 0 end
   if refused then
     for i = 1, parts do
       if enforced[i] == 1 and outcome[i] == EXCEEDED then claim(opened[which[i]], amount[i], wait[i], now) end
     end
     return
   end
-  local deadline, name = now + lifetime, ARGV[4 + epoch]
-  local rec = {pack(HEAD, OPEN, #name, name, now, deadline, not_after, crash, lines, parts)}
-  for i = 1, parts do
-    local c, taken, mark = opened[which[i]], -1, 0
-    if outcome[i] == GRANTED or force == 1 then taken, mark = take(c, amount[i], deadline, now) end
-    rec[i + 1] = pack(PART, #c.name, c.name, line[i], outcome[i], amount[i], taken, 0, mark)
-  end
-  made[key] = table.concat(rec)
-  local ids = index[name] or {}
+  local deadline, owner = now + lifetime, ARGV[4 + epoch]
+  made[key] = write(deadline, owner)
+  local ids = index[owner] or {}
   ids[#ids + 1] = int(deadline)
   ids[#ids + 1] = id
-  index[name] = ids
+  index[owner] = ids
+end
+
+-- answer tells the request how its parts stand.
+local function answer(status)
+  local v, j = values, 1
+  v[1] = status
+  for i = 1, parts do
+    v[j + 1], v[j + 2], v[j + 3], v[j + 4], v[j + 5], v[j + 6], v[j + 7] = describe(counter(which[i]), outcome[i], wait[i], now)
+    j = j + 7
+  end
+  answers[parts] = answers[parts] or '<B' .. string.rep(DESCRIBED, parts)
+  return pack(answers[parts], unpack(v, 1, j))
 end
 
 local pos = 1
@@ -110,16 +136,13 @@ for r = 1, n do
   elseif status == REPEATED then
     for i = 1, parts do outcome[i], wait[i] = known[(i - 1) * WIDTH + OUTCOME] or GRANTED, 0 end
   end
-  reply[#reply + 1] = pack('<B', status)
-  if status <= REPEATED then
-    for i = 1, parts do reply[#reply + 1] = describe(counter(which[i]), outcome[i], wait[i], now) end
-  end
+  reply[r + 1] = status <= REPEATED and answer(status) or pack('<B', status)
 end
 
 -- The index first: were its key of another type, nothing would be written. A
 -- name in it without a record does no harm.
-for name, ids in pairs(index) do call('ZADD', base .. ':open:' .. name, unpack(ids)) end
-for _, c in pairs(opened) do save(c, now) end
+for owner, ids in pairs(index) do call('ZADD', base .. ':open:' .. owner, unpack(ids)) end
+for i, c in pairs(opened) do save(KEYS[n + 1 + i], c, now) end
 for key, rec in pairs(made) do
   local _, _, deadline = unpack_struct('<Bc0dd', rec, 2)
   call('SET', key, rec, 'PX', int(deadline - now + RECORD_KEEP))

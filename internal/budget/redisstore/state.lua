@@ -1,4 +1,4 @@
--- state.lua: how a counter is stored, read and described.
+-- state.lua: how a counter is stored and read.
 -- The same in Go: budget/state.go; rules.go here writes RULES.
 --
 -- A counter is stored as STATE; its five last numbers are, by kind,
@@ -34,16 +34,19 @@ local function life(c, now)
   return l
 end
 
--- decode reads a stored counter.
+-- decode reads a stored counter. A bucket is made in one piece of sixteen fields:
+-- a table that grows is made anew.
 local function decode(s)
-  local c = {}
-  local v, w, x, y, z
-  c.kind, c.empty, c.version, c.capacity, c.debt, c.holds, c.open, c.deadline, c.paused, v, w, x, y, z = unpack_struct(STATE, s)
-  local k = c.kind
+  local k, empty, version, capacity, debt, holds, open, deadline, paused, v, w, x, y, z = unpack_struct(STATE, s)
   if k <= PACING then
-    c.num, c.den, c.bank, c.level, c.at, c.claimed = v, w, x, y, z, 0
+    local c = {kind = k, empty = empty, version = version, capacity = capacity, debt = debt, holds = holds, open = open,
+      deadline = deadline, paused = paused, num = v, den = w, bank = x, level = y, at = z, claimed = 0, changed = false}
     if #s > STATE_SIZE then c.claimed, c.claimed_at, c.claim_ends = unpack_struct('<ddd', s, STATE_SIZE + 1) end
-  elseif k == CALENDAR then
+    return c
+  end
+  local c = {kind = k, empty = empty, version = version, capacity = capacity, debt = debt, holds = holds, open = open,
+    deadline = deadline, paused = paused}
+  if k == CALENDAR then
     c.mark, c.start, c.stop, c.next, c.used = v, w, x, y, z
   elseif k == WINDOW then
     c.window, c.start, c.used, c.prev = v, w, x, y
@@ -82,31 +85,19 @@ end
 
 -- rules_at reads the i-th rules of a string of them.
 local function rules_at(s, i)
-  local r = {}
-  r.kind, r.empty, r.version, r.capacity, r.debt, r.x, r.y, r.z = unpack_struct(RULES, s, (i - 1) * RULES_SIZE + 1)
-  return r
+  local kind, empty, version, capacity, debt, x, y, z = unpack_struct(RULES, s, (i - 1) * RULES_SIZE + 1)
+  return {kind = kind, empty = empty, version = version, capacity = capacity, debt = debt, x = x, y = y, z = z}
 end
 
--- open_counter is the counter under key, stored as s or new, at now.
-local function open_counter(key, s, r, now)
-  local c
-  if s then
-    c = decode(s)
-    advance(c, r, now)
-  else
-    c = new(r, now)
-  end
-  c.key = key
+-- open_counter is the counter that is stored as s, or a new one, at now.
+local function open_counter(s, r, now)
+  if not s then return new(r, now) end
+  local c = decode(s)
+  advance(c, r, now)
   return c
 end
 
 -- save writes a counter that changed.
-local function save(c, now)
-  if c.changed then call('SET', c.key, encode(c), 'PX', int(life(c, now) + KEEP)) end
-end
-
--- describe is a counter as one who asked sees it: outcome, remaining, capacity,
--- open, wait, reset.
-local function describe(c, out, wait, now)
-  return pack('<BBddddd', out, c.rebased and 1 or 0, remaining(c, now), c.capacity, c.open, wait, reset(c, now))
+local function save(key, c, now)
+  if c.changed then call('SET', key, encode(c), 'PX', int(life(c, now) + KEEP)) end
 end

@@ -57,7 +57,7 @@ func (r *reader) int() int64 {
 
 func (r *reader) millis() time.Duration { return budget.Millis(r.int()) }
 
-// state reads what describe() in state.lua wrote.
+// state reads what describe() in judge.lua told.
 func (r *reader) state() (s budget.LineState) {
 	s.Outcome = budget.Outcome(r.byte())
 	s.Rebased = r.byte() == 1
