@@ -22,8 +22,12 @@ import (
 // chaosSeed is the environment variable that repeats a run's choices.
 const chaosSeed = "LLMGW_CHAOS_SEED"
 
-// chaosTime is how long the calls of a case come.
-const chaosTime = 1500 * time.Millisecond
+// chaosTime is how long the calls of a case come, busyTime how long if they are
+// to be granted from leases: a caller must have been busy for two seconds.
+const (
+	chaosTime = 1500 * time.Millisecond
+	busyTime  = 4500 * time.Millisecond
+)
 
 // chaosAmount is the case's budget: more than it can use.
 const chaosAmount = 1_000_000_000
@@ -34,7 +38,7 @@ const chaosAmount = 1_000_000_000
 // what was reserved for it.
 func TestTheBooksAreRightWhateverHappens(t *testing.T) {
 	if testing.Short() {
-		t.Skip("its cases take some twenty seconds, and each a Redis of its own")
+		t.Skip("its cases take some forty seconds, and each a Redis of its own")
 	}
 	for _, s := range []struct {
 		what   string
@@ -49,9 +53,15 @@ func TestTheBooksAreRightWhateverHappens(t *testing.T) {
 		{"a gateway is killed", []func(*chaos){(*chaos).killGateway}, 500 * time.Millisecond, underWay},
 	} {
 		t.Run(s.what, func(t *testing.T) {
-			c := newChaos(t)
+			c := newChaos(t, 12)
 			before := c.goroutines()
-			c.run(s.faults, s.every)
+			c.run(s.faults, s.every, chaosTime)
+			c.judge(s.lost, before)
+		})
+		t.Run(s.what+", with leases", func(t *testing.T) {
+			c := newChaos(t, 400)
+			before := c.goroutines()
+			c.run(s.faults, s.every, busyTime)
 			c.judge(s.lost, before)
 		})
 	}
@@ -73,6 +83,7 @@ type chaos struct {
 	setup  setup
 	rand   *rand.Rand // of the faults alone
 	seed   uint64
+	slots  int
 	faults int
 
 	mu      sync.Mutex
@@ -82,26 +93,26 @@ type chaos struct {
 	answers map[string]int // by status, and the gateway's code
 }
 
-func newChaos(t *testing.T) *chaos {
+func newChaos(t *testing.T, slots int) *chaos {
 	seed := rand.Uint64()
 	if given, err := strconv.ParseUint(os.Getenv(chaosSeed), 10, 64); err == nil {
 		seed = given
 	}
 	t.Logf("%s=%d", chaosSeed, seed)
-	c := &chaos{seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), answers: map[string]int{}}
+	c := &chaos{slots: slots, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), answers: map[string]int{}}
 	c.setup = setup{
 		gateways: 2, redis: true, redisKey: "timeout: 300ms", store: "heartbeat: 200ms\nreclaim_after: 1500ms",
-		limits: fmt.Sprintf("%s\n{name: slots, unit: concurrency, amount: 12, on_exceed: wait, max_wait: 500ms}\n{name: tpm, unit: tokens, amount: 100M, per: minute}",
-			monthly("budget", "tokens", chaosAmount)),
+		limits: fmt.Sprintf("%s\n{name: slots, unit: concurrency, amount: %d, on_exceed: wait, max_wait: 500ms}\n{name: tpm, unit: tokens, amount: 100M, per: minute}",
+			monthly("budget", "tokens", chaosAmount), slots),
 		provider: "timeouts: {connect: 1s, first_byte: 1s, idle: 500ms}\nretries: {attempts: 1}\nlimits: {requests_per_minute: 30000, concurrency: 10}\nmax_wait: 300ms",
 	}
 	c.world = start(t, c.setup)
 	return c
 }
 
-// run lets clients come for chaosTime while one fault after the other is done.
-func (c *chaos) run(faults []func(*chaos), every time.Duration) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), chaosTime)
+// run lets clients come for so long while one fault after the other is done.
+func (c *chaos) run(faults []func(*chaos), every, long time.Duration) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), long)
 	defer cancel()
 	var clients sync.WaitGroup
 	for i := range 16 {
@@ -264,7 +275,7 @@ func (c *chaos) killGateway() {
 func (c *chaos) reconfigure() {
 	s := c.setup
 	s.limits = strings.Replace(s.limits, "100M", strconv.Itoa(50+c.rand.IntN(100))+"M", 1)
-	s.limits = strings.Replace(s.limits, "amount: 12", "amount: "+strconv.Itoa(8+c.rand.IntN(12)), 1)
+	s.limits = strings.Replace(s.limits, fmt.Sprintf("amount: %d,", c.slots), fmt.Sprintf("amount: %d,", c.slots*(8+c.rand.IntN(12))/12), 1)
 	s.provider = strings.Replace(s.provider, "concurrency: 10", "concurrency: "+strconv.Itoa(6+c.rand.IntN(10)), 1)
 	config := s.config(c.world)
 	switch c.rand.IntN(4) {
@@ -317,6 +328,7 @@ func (c *chaos) judge(lost loss, before float64) {
 	var counted, here int64
 	for _, g := range c.all {
 		m := g.Metrics()
+		t.Logf("from leases: %v", m.Sum("llmgw_reservations_leased_total"))
 		for _, kind := range []string{"input", "output"} {
 			counted += int64(m.Sum("llmgw_tokens_total", "kind", kind))
 			here += int64(m.Sum("llmgw_tokens_total", "kind", kind, "team", "search"))
@@ -353,7 +365,7 @@ func (c *chaos) restore() {
 		g.Signal(syscall.SIGHUP)
 		g.Eventually("the first configuration again", 10*time.Second, func() bool {
 			a := g.Admin(http.MethodGet, "/admin/v1/teams/search", "")
-			return a.Status == http.StatusOK && strings.Contains(a.Body, `"amount":12,`)
+			return a.Status == http.StatusOK && strings.Contains(a.Body, fmt.Sprintf(`"amount":%d,`, c.slots))
 		})
 	}
 }
