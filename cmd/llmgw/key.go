@@ -4,12 +4,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 
+	"llmgw/internal/config"
 	"llmgw/internal/tenant"
 )
 
-// keyID is what a key may be called in the configuration.
-var keyID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+// plainID is an id that stands in YAML without quotes.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // key makes a key: the secret for the app, once, and its line for the
 // configuration, which holds the hash alone.
@@ -33,14 +36,27 @@ func key(args []string, io streams) int {
 		f.Usage()
 		return exitUsage
 	}
+	if err := config.CheckName(*team); err != nil {
+		return problem(io, fmt.Errorf("--team: %w", err))
+	}
 	secret, hash := tenant.NewSecret()
 	if *id == "" {
-		*id = *team + "-" + hex.EncodeToString(hash[:3])
+		const suffix = 1 + 2*3 // a dash and three bytes
+		*id = (*team)[:min(len(*team), config.LongestName-suffix)] + "-" + hex.EncodeToString(hash[:3])
 	}
-	if !keyID.MatchString(*id) {
-		return problem(io, fmt.Errorf("%q cannot be a key's id: use letters, digits, dots, dashes and underscores, at most 64", *id))
+	if err := config.CheckName(*id); err != nil {
+		return problem(io, fmt.Errorf("--id: %w", err))
 	}
-	fmt.Fprintf(io.out, "key: %s\n- {id: %s, sha256: %s}\n", secret, *id, hex.EncodeToString(hash[:]))
+	fmt.Fprintf(io.out, "key: %s\n- {id: %s, sha256: %s}\n", secret, quoted(*id), hex.EncodeToString(hash[:]))
 	fmt.Fprintf(io.err, "Give the key to the app, and put the second line under keys: of team %q. The key is shown this once.\n", *team)
 	return exitOK
+}
+
+// quoted is id as it stands in YAML: with quotes where it could be read as
+// something else than text, such as @x or null.
+func quoted(id string) string {
+	if plainID.MatchString(id) && !strings.EqualFold(id, "null") {
+		return id
+	}
+	return strconv.Quote(id)
 }

@@ -39,15 +39,26 @@ func wordOrNothing(s string) (string, error) {
 	return word(s)
 }
 
+// LongestName bounds what people call things, in characters.
+const LongestName = 128
+
+// CheckName returns what is wrong with s as the name of a team or the id of a
+// key in a configuration, or nil.
+func CheckName(s string) error {
+	if _, err := name(s); err != nil {
+		return fmt.Errorf("%q %w", s, err)
+	}
+	return nil
+}
+
 // name is what people call things: it stands in headers, metrics, URLs and
 // Redis keys.
 func name(s string) (string, error) {
-	const longest = 128
 	if s == "" {
 		return "", errors.New("is empty")
 	}
-	if len(s) > longest {
-		return "", fmt.Errorf("is longer than %d characters", longest)
+	if len(s) > LongestName {
+		return "", fmt.Errorf("is longer than %d characters", LongestName)
 	}
 	for _, c := range []byte(s) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
