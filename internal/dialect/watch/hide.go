@@ -7,8 +7,8 @@ import (
 	"llmgw/internal/jsonscan"
 )
 
-// maxHeld is the largest event that usage is taken out of. A larger one passes
-// as it comes.
+// maxHeld is the largest event that is held back. Of a larger one that reports
+// usage the report is blanked while it passes.
 const maxHeld = 512 << 10
 
 // hider takes usage out of an event stream, for a client that did not ask for
@@ -21,7 +21,8 @@ type hider struct {
 	parts    []part // the data of the current event
 	out      []byte // an edited answer, given out by the last call
 	passing  bool   // the current event is too large to be held
-	dropped  bool   // the last event was dropped: so is its tail
+	blank    blanker
+	dropped  bool // the last event was dropped: so is its tail
 }
 
 // part says where some of an event's data stands.
@@ -45,13 +46,17 @@ func (m *Meter) filter(p []byte) []byte {
 		h.held = append(h.held, p...)
 		buf = h.held
 	}
-	start, cuts := 0, []jsonscan.Span(nil)
+	start, cuts := 0, []cut(nil)
 	for pos < len(buf) {
 		n, data, what := m.reader.Next(buf[pos:])
 		m.take(data, what)
 		pos += n
 		switch what {
 		case stream.Data, stream.Join:
+			if h.passing {
+				cuts = h.blankOut(cuts, what, data, pos-len(data))
+				break
+			}
 			h.note(what, len(data), pos-start)
 		case stream.End:
 			cuts = m.edit(cuts, buf[start:pos], start)
@@ -61,13 +66,13 @@ func (m *Meter) filter(p []byte) []byte {
 			start = pos
 		case stream.Tail:
 			if h.dropped {
-				cuts = append(cuts, jsonscan.Span{Start: start, End: pos})
+				cuts = append(cuts, cut{start: start, end: pos})
 			}
 			start = pos
 		}
 	}
-	if len(buf)-start > maxHeld {
-		h.passing = true
+	if !h.passing && len(buf)-start > maxHeld {
+		cuts = h.pass(cuts, buf, start)
 	}
 	if h.passing {
 		start = len(buf)
@@ -76,12 +81,40 @@ func (m *Meter) filter(p []byte) []byte {
 	return h.without(buf[:start], cuts)
 }
 
+// pass lets the current event, which starts at buf[start], go as it comes from
+// now on.
+func (h *hider) pass(cuts []cut, buf []byte, start int) []cut {
+	h.passing, h.blank = true, blanker{}
+	for _, p := range h.parts {
+		if p.at < 0 { // a line feed, which ends nothing
+			continue
+		}
+		at := start + p.at
+		cuts = h.blankOut(cuts, stream.Data, buf[at:at+p.n], at)
+	}
+	return cuts
+}
+
+// blankOut cuts out usage of an event that passes: what is data stands at offset
+// at of the answer's buffer.
+func (h *hider) blankOut(cuts []cut, what stream.What, data []byte, at int) []cut {
+	if what == stream.Data {
+		h.blank.read(data, func(start, end int, begins bool) {
+			cuts = append(cuts, cut{start: at + start, end: at + end, null: begins})
+		})
+	}
+	return cuts
+}
+
+// cut is a range of the answer that the client does not get.
+type cut struct {
+	start, end int
+	null       bool // it gets null instead
+}
+
 // note remembers where data stands: its last byte is before offset end of the
 // event.
 func (h *hider) note(what stream.What, n, end int) {
-	if h.passing {
-		return
-	}
 	data := 0
 	if k := len(h.parts); k > 0 {
 		data = h.parts[k-1].data + h.parts[k-1].n
@@ -112,22 +145,25 @@ func (h *hider) keep(buf []byte, start int) {
 const smallHold = 4 << 10
 
 // without returns buf without the cuts.
-func (h *hider) without(buf []byte, cuts []jsonscan.Span) []byte {
+func (h *hider) without(buf []byte, cuts []cut) []byte {
 	if len(cuts) == 0 {
 		return buf
 	}
 	h.out = h.out[:0]
 	from := 0
 	for _, c := range cuts {
-		h.out = append(h.out, buf[from:max(from, c.Start)]...)
-		from = max(from, c.End)
+		h.out = append(h.out, buf[from:max(from, c.start)]...)
+		from = max(from, c.end)
+		if c.null {
+			h.out = append(h.out, "null"...)
+		}
 	}
 	h.out = append(h.out, buf[from:]...)
 	return h.out
 }
 
 // edit appends what of the event that has just ended is cut.
-func (m *Meter) edit(cuts []jsonscan.Span, event []byte, at int) []jsonscan.Span {
+func (m *Meter) edit(cuts []cut, event []byte, at int) []cut {
 	h := m.hider
 	parts, passed := h.parts, h.passing
 	h.parts, h.passing, h.dropped = h.parts[:0], false, false
@@ -138,7 +174,7 @@ func (m *Meter) edit(cuts []jsonscan.Span, event []byte, at int) []jsonscan.Span
 	drop, members := usageOf(data)
 	if drop {
 		h.dropped = true
-		return append(cuts, jsonscan.Span{Start: at, End: at + len(event)})
+		return append(cuts, cut{start: at, end: at + len(event)})
 	}
 	for _, c := range members {
 		cuts = appendCut(cuts, parts, c, at)
@@ -175,11 +211,11 @@ func joined(event []byte, parts []part) []byte {
 }
 
 // appendCut adds a range of an event's data as ranges of the answer.
-func appendCut(cuts []jsonscan.Span, parts []part, c jsonscan.Span, at int) []jsonscan.Span {
+func appendCut(cuts []cut, parts []part, c jsonscan.Span, at int) []cut {
 	for _, p := range parts {
 		from, to := max(c.Start, p.data), min(c.End, p.data+p.n)
 		if p.at >= 0 && from < to {
-			cuts = append(cuts, jsonscan.Span{Start: at + p.at + from - p.data, End: at + p.at + to - p.data})
+			cuts = append(cuts, cut{start: at + p.at + from - p.data, end: at + p.at + to - p.data})
 		}
 	}
 	return cuts

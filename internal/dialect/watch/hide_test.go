@@ -153,6 +153,49 @@ func TestAnEventThatIsTooLargeDoesNotSpoilTheNext(t *testing.T) {
 	}
 }
 
+func TestUsageOfAnEventThatIsTooLargeIsBlanked(t *testing.T) {
+	long := strings.Repeat(`a\"usage\":{"in":7} \\`, maxHeld/16)
+	choices := `"choices":[{"text":"` + long + `","usage":{"in":3}}]`
+	const usage = `{"in":1,"out":2,"details":{"a":[{}],"b":"}\"usage\":{"}}`
+	for _, s := range []struct{ what, in, want string }{
+		{"at its end", `{"id":"usage",` + choices + `,"usage":` + usage + `}`, `{"id":"usage",` + choices + `,"usage":null}`},
+		{"in its middle", `{` + choices + ` , "usage" : ` + usage + ` , "x":1}`, `{` + choices + ` , "usage" : null , "x":1}`},
+		{"at its start", `{"usage":` + usage + `,` + choices + `}`, `{"usage":null,` + choices + `}`},
+		{"twice", `{"usage":` + usage + `,` + choices + `,"usage":` + usage + `}`, `{"usage":null,` + choices + `,"usage":null}`},
+		{"none", `{` + choices + `,"usage":null}`, `{` + choices + `,"usage":null}`},
+		{"of another name", `{` + choices + `,"usages":{"in":1},"usag":{},"\u0000usage":{},"a":"usage","b":{"usage":{}},"c":["usage",{}]}`,
+			`{` + choices + `,"usages":{"in":1},"usag":{},"\u0000usage":{},"a":"usage","b":{"usage":{}},"c":["usage",{}]}`},
+		{"larger than all", `{` + choices + `,"usage":{"x":"` + long + `"}}`, `{` + choices + `,"usage":null}`},
+	} {
+		for _, size := range []int{1 << 10, 10_007, 1 << 16} {
+			m, got := meter(sample, true), []byte(nil)
+			for piece := range slices.Chunk(events(s.in), size) {
+				got = append(got, m.Feed(piece)...)
+				if held := cap(m.hider.held); held > 4*maxHeld {
+					t.Fatalf("%s: %d bytes are held", s.what, held)
+				}
+			}
+			got = append(got, m.End()...)
+			if string(got) != string(events(s.want)) {
+				t.Errorf("%s, in pieces of %d: %d bytes came, want %d\n%q", s.what, size, len(got), len(events(s.want)), got[max(0, len(got)-200):])
+			}
+		}
+	}
+}
+
+func TestUsageIsBlankedOverSeveralLines(t *testing.T) {
+	first := `{"choices":[{"text":"` + strings.Repeat("x", maxHeld+8192) + `"}],`
+	in := "data: " + first + "\ndata: \"usage\":\ndata: {\"in\":1,\ndata: \"out\":2}\ndata: }\n\n"
+	want := "data: " + first + "\ndata: \"usage\":\ndata: null\ndata: \ndata: }\n\n"
+	m, got := meter(sample, true), []byte(nil)
+	for piece := range slices.Chunk([]byte(in), 4096) {
+		got = append(got, m.Feed(piece)...)
+	}
+	if got = append(got, m.End()...); string(got) != want {
+		t.Errorf("got %q, want %q", got[max(0, len(got)-100):], want[len(want)-100:])
+	}
+}
+
 func TestACommentThatNeverEndsIsNotHeld(t *testing.T) {
 	m := meter(sample, true)
 	fed, got := 0, 0

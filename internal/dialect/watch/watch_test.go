@@ -336,8 +336,12 @@ func TestALargeEventPassesWithoutBeingHeld(t *testing.T) {
 		for range 128 {
 			feed(piece)
 		}
-		feed([]byte("\"}],\"usage\":{\"in\":1,\"out\":2}}\n\n"))
+		const usage = `{"in":1,"out":2}`
+		feed([]byte("\"}],\"usage\":" + usage + "}\n\n"))
 		got += len(m.End())
+		if hide {
+			got += len(usage) - len("null")
+		}
 		if got != fed || behind > maxHeld || !hide && behind > 0 {
 			t.Errorf("hide %v: %d of %d bytes came, %d were held", hide, got, fed, behind)
 		}
