@@ -362,10 +362,11 @@ func TestEveryCutOfADocumentIsAnError(t *testing.T) {
 }
 
 func TestLongStringsEndAtTheFirstByteThatCounts(t *testing.T) {
-	for length := range 40 {
+	for length := range 100 {
 		for _, end := range []byte{'"', '\\', 0x1F, 0x00} {
 			for _, fill := range []byte{'a', 0x7F, 0x80, 0xFF, ' ', '!', '#', '[', ']'} {
 				text := append(bytes.Repeat([]byte{fill}, length), end, '"', '\\', 1, 2, 3, 4, 5, 6, 7)
+				text = append(text, bytes.Repeat([]byte{fill, '"'}, 20)...)
 				if got := plain(text, 0); got != length {
 					t.Fatalf("%q: got %d, want %d", text, got, length)
 				}

@@ -158,17 +158,26 @@ const (
 	highs = 0x8080808080808080
 )
 
+// marks has the high bit of each byte of w set that ends the plain part of a
+// string: a quote, a backslash or a control character. A borrow may set it in
+// bytes above such a one, too; other bits mean nothing.
+func marks(w uint64) uint64 {
+	return ((w - ones*0x20) | (w^(ones*'"') - ones) | (w^(ones*'\\') - ones)) &^ w
+}
+
 // plain returns the offset of the first byte from i on that ends the plain
-// part of a string: a quote, a backslash or a control character. It looks at
-// eight bytes at a time.
+// part of a string. It looks at 32 bytes at a time as long as there are none.
 func plain(data []byte, i int) int {
+	for ; i+32 <= len(data); i += 32 {
+		d := data[i : i+32 : i+32]
+		a, b := marks(binary.LittleEndian.Uint64(d)), marks(binary.LittleEndian.Uint64(d[8:]))
+		c, e := marks(binary.LittleEndian.Uint64(d[16:])), marks(binary.LittleEndian.Uint64(d[24:]))
+		if (a|b|c|e)&highs != 0 {
+			break
+		}
+	}
 	for ; i+8 <= len(data); i += 8 {
-		w := binary.LittleEndian.Uint64(data[i:])
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		found := (w - ones*0x20) &^ w
-		found |= (quote - ones) &^ quote
-		found |= (slash - ones) &^ slash
-		if found &= highs; found != 0 {
+		if found := marks(binary.LittleEndian.Uint64(data[i:])) & highs; found != 0 {
 			// A borrow can only mark bytes above a true one: the lowest is true.
 			return i + bits.TrailingZeros64(found)/8
 		}
