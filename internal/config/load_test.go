@@ -109,7 +109,7 @@ func TestAFileTooLargeIsNotReadWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "llmgw.yaml")
 	write(t, path, strings.Repeat("# large\n", maxFileBytes/4))
 	_, err := Load(path, os.LookupEnv)
-	if err == nil || !strings.Contains(err.Error(), ":1:1: the file has more than 1048576 bytes") {
+	if err == nil || !strings.Contains(err.Error(), ":1:1: the file has more than 16777216 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // What a file may be. Real ones are far below; beyond it a parser could be made
 // to take long or to nest deeply.
 const (
-	maxFileBytes = 1 << 20
+	maxFileBytes = 16 << 20
 	maxLineBytes = 8 << 10
 	maxDepth     = 32
 )

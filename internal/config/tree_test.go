@@ -58,7 +58,7 @@ func TestNoFileCanTakeLongOrNestDeeply(t *testing.T) {
 		{"questions", strings.Repeat("? ", 4000) + "\n", "1:"},
 		{"a deep block", deepBlock(60), "34:34: nested deeper than 32"},
 		{"a long line", "a: " + strings.Repeat("x", maxLineBytes), "1:1: the line has more than 8192 bytes"},
-		{"a large file", strings.Repeat("#\n", maxFileBytes), "1:1: the file has more than 1048576 bytes"},
+		{"a large file", strings.Repeat("#\n", maxFileBytes), "1:1: the file has more than 16777216 bytes"},
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			root, problems := readTree("f", []byte(s.src))
@@ -106,5 +106,20 @@ func TestHostsWithPortsAreTextWhereverTheyStand(t *testing.T) {
 	c := mustParse(t, "store: {redis: {addrs: [a:1, redis-0:6379]}}")
 	if got := c.Store.Redis.Addrs; len(got) != 2 || got[0] != "a:1" || got[1] != "redis-0:6379" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestTenThousandKeysAreNoLargeFile(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("teams:\n  - name: everyone\n    keys:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "      - {id: key-%d, sha256: %064x, limits: [{name: tpm, unit: tokens, amount: 40k, per: minute}]}\n", i, i)
+	}
+	c, err := Parse("keys.yaml", []byte(b.String()), Lookups{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(c.Teams[0].Keys); got != 10_000 {
+		t.Errorf("got %d keys", got)
 	}
 }
