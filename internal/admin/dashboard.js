@@ -235,6 +235,19 @@
     $("providers").replaceChildren(...(parts.length ? parts : [el("p", { class: "empty" }, "No providers to show.")]));
   };
 
+  // drawEstimates shows how much of the estimated input is used, with a bar that
+  // is full where all is.
+  const drawEstimates = (models) => {
+    const parts = models.map((m) => {
+      const off = m.answers && (m.ratio > 1.1 || m.ratio < 0.7);
+      const took = m.seconds < 0.001 ? `${exact.format(Math.round(m.seconds * 1e6))} µs` : `${exact.format(Math.round(m.seconds * 1e3))} ms`;
+      return el("div", { class: "meter" }, el("span", { class: "name" }, m.model),
+        el("span", { class: "value" }, m.answers ? `${percent.format(m.ratio)} used` : "–", el("small", {}, `${brief(m.answers)} answers, ${took} each`)),
+        el("div", { class: `track ${off ? "warn" : ""}`, "aria-hidden": "true" }, bar("used", m.ratio)));
+    });
+    $("estimates").replaceChildren(...(parts.length ? parts : [el("p", { class: "empty" }, "Nothing has been estimated.")]));
+  };
+
   // ---- the page ----
   const pill = (id, text, mood) => {
     const e = $(id);
@@ -270,6 +283,7 @@
     $("waiting").textContent = exact.format(live.waiting + sum(live.providers.map((p) => p.waiting)));
     drawBudgets(last.budgets, team);
     drawProviders(live.providers);
+    drawEstimates(live.estimates || []);
     if (!series) return;
     const tokens = column(series, "tokens", team), reserved = column(series, "reserved", team);
     tile("tpm", tokens);

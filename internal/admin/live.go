@@ -18,6 +18,17 @@ type Live struct {
 	Open      int        `json:"open"`     // reservations not yet settled
 	Waiting   int        `json:"waiting"`  // requests held by limits with on_exceed: wait
 	Providers []Provider `json:"providers"`
+	// Estimates are those of the models that are asked for most.
+	Estimates []Estimates `json:"estimates,omitempty"`
+}
+
+// Estimates is how good and how costly the estimates of a model's requests were
+// since the instance began.
+type Estimates struct {
+	Model   string  `json:"model"`
+	Answers uint64  `json:"answers"` // that told their input
+	Ratio   float64 `json:"ratio"`   // input used ÷ estimated, on the average; 0 without answers
+	Seconds float64 `json:"seconds"` // that an estimate took, on the average
 }
 
 // Provider is what one provider is at.

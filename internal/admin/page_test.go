@@ -81,7 +81,7 @@ func liveAnswer(t *testing.T) liveBody {
 	}}
 	b.Live = Live{Instance: "gw1", Inflight: 31, Open: 28, Waiting: 2, Providers: []Provider{
 		{Name: "openai", State: "paused", Waiting: 3, Inflight: 24, Headroom: []Headroom{{"requests", 3120, 5000}, {"tokens", 7, 0}}},
-	}}
+	}, Estimates: []Estimates{{"gpt-4o", 12_345, 0.987, 0.000041}, {"<i>x</i>", 3, 1.4, 0.0123}, {"new", 0, 0, 0.0005}}}
 	return b
 }
 
@@ -105,6 +105,7 @@ func TestTheDashboardShowsWhatTheGatewaysAreAt(t *testing.T) {
 			"ads tpm 10 tokens per minute 4 in debt full in 24 s"},
 		"refusals":  {"team/search/tpm 7 7 in 10 min", "team/ads/tpm 2"},
 		"providers": {"openai paused 24 in flight, 3 waiting", "requests 3,120 of 5,000", "tokens 7"},
+		"estimates": {"gpt-4o 99% used 12.3K answers, 41 µs each", "<i>x</i> 140% used 3 answers, 12 ms each", "new – 0 answers, 500 µs each"},
 		"problems":  {""},
 	} {
 		for _, part := range want {
@@ -142,7 +143,7 @@ func TestPointingAtAMinuteTellsItsFigures(t *testing.T) {
 func TestTheDashboardLivesWithLittle(t *testing.T) {
 	nothing := (&handler{config: Config{Now: func() time.Time { return clock }}}).readLive(t.Context())
 	s := showPage(t, 200, nothing, visit{hover: -1})
-	if !strings.Contains(s.Texts["budgets"], "No budgets") || !strings.Contains(s.Texts["providers"], "No providers") {
+	if !strings.Contains(s.Texts["budgets"], "No budgets") || !strings.Contains(s.Texts["providers"], "No providers") || !strings.Contains(s.Texts["estimates"], "Nothing") {
 		t.Errorf("%q", s.Texts)
 	}
 	nothing.Series = &ledger.Series{Start: clock, Teams: []ledger.TeamSeries{}, Refusals: []ledger.LimitSeries{}}

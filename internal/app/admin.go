@@ -83,6 +83,9 @@ func (a *App) explain(ctx context.Context, q admin.Question) (any, error) {
 	return e, nil
 }
 
+// shownEstimates is of how many models the dashboard shows estimates.
+const shownEstimates = 8
+
 // live is what this instance is at, for the dashboard.
 func (a *App) live() admin.Live {
 	l := admin.Live{
@@ -94,6 +97,12 @@ func (a *App) live() admin.Live {
 			shown.Headroom = append(shown.Headroom, admin.Headroom(h))
 		}
 		l.Providers = append(l.Providers, shown)
+	}
+	for _, e := range a.metrics.Estimates() {
+		if len(l.Estimates) == shownEstimates {
+			break
+		}
+		l.Estimates = append(l.Estimates, admin.Estimates(e))
 	}
 	return l
 }

@@ -32,6 +32,8 @@ type Metrics struct {
 	remaining    *series[pair, prometheus.Gauge]
 	store        *series[string, storeMetrics]
 
+	ratios, estimates *prometheus.HistogramVec // for Estimates
+
 	overhead prometheus.Histogram
 	inflight prometheus.Gauge
 	storeUp  prometheus.Gauge
@@ -128,12 +130,12 @@ func (m *Metrics) registerTokens(r *prometheus.Registry) {
 	m.refunded = byTeam("llmgw_refunded_tokens_total", "Tokens reserved and given back.")
 	m.overrun = byTeam("llmgw_overrun_tokens_total", "Tokens used above what was reserved.")
 
-	ratio := histograms(r, "llmgw_estimate_ratio", "Input tokens used, divided by those estimated.",
+	m.ratios = histograms(r, "llmgw_estimate_ratio", "Input tokens used, divided by those estimated.",
 		[]float64{.25, .5, .75, .9, .95, .98, 1, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 4}, "model")
-	m.ratio = newSeries(func(model string) prometheus.Observer { return ratio.WithLabelValues(model) })
-	seconds := histograms(r, "llmgw_estimate_seconds", "Time to estimate one request.",
+	m.ratio = newSeries(func(model string) prometheus.Observer { return m.ratios.WithLabelValues(model) })
+	m.estimates = histograms(r, "llmgw_estimate_seconds", "Time to estimate one request.",
 		[]float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, 1}, "model")
-	m.estimating = newSeries(func(model string) prometheus.Observer { return seconds.WithLabelValues(model) })
+	m.estimating = newSeries(func(model string) prometheus.Observer { return m.estimates.WithLabelValues(model) })
 }
 
 func (m *Metrics) registerLimits(r *prometheus.Registry) {

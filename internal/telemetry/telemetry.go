@@ -4,7 +4,8 @@
 //
 // metrics.go holds every metric with its name and labels, record.go the
 // methods that callers use, labels.go keeps label values bounded and their
-// lookups free of allocations, levels.go shows the limits' levels at a scrape.
+// lookups free of allocations, levels.go shows the limits' levels at a scrape, estimates.go sums up how good
+// estimates are.
 // log.go and redact.go are the logger that cannot tell a secret. tracing.go
 // sets up tracing, span.go is one request's span, otlp.go carries the metrics
 // over OTLP.
