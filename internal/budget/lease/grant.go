@@ -33,10 +33,11 @@ type lease struct {
 	at      time.Time          // when that was, in the store's time
 	got     time.Time          // and in ours
 	expires time.Time
-	last    time.Time // a grant
-	endFrom time.Time // not to be ended in the store before
-	closed  bool      // grants no more
-	dirty   bool      // the store does not know all of it
+	idle    time.Duration // without a grant for so long, it goes back
+	last    time.Time     // a grant
+	endFrom time.Time     // not to be ended in the store before
+	closed  bool          // grants no more
+	dirty   bool          // the store does not know all of it
 }
 
 // left is what line i has for further requests, or to give back; negative if
@@ -246,6 +247,10 @@ func (s *Store) ask(l *lease, r budget.Request) {
 func (l *lease) begin(lines []budget.Line, v *budget.Verdict, sent time.Time) {
 	l.states, l.at, l.got, l.last = v.Lines, v.At, sent, sent
 	l.expires = sent.Add(lifetime)
+	l.idle = idleMost
+	if rate := l.group.demand.rate; rate > 0 {
+		l.idle = min(max(beat, time.Duration(pauses/rate*float64(time.Second))), idleMost)
+	}
 	for i := range lines {
 		l.kept[i] = lines[i].Amount
 		if lines[i].Limit.Algorithm != budget.CalendarUsage {

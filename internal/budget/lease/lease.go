@@ -5,7 +5,7 @@
 //
 //	             20 a second, steadily           most of it is spent, or half of its time
 //	asked one by one ───────────────► a lease ────────────────────────────► the next lease
-//	      ▲                             │ 1 s old, not used for 250 ms, or somebody is refused
+//	      ▲                             │ 1 s old, not used for five mean pauses, or somebody is refused
 //	      └─────────────────────────────┘ what is left goes back
 //
 // A lease is a reservation like any other: all or nothing over its limits,
@@ -68,8 +68,9 @@ type Observer interface {
 const (
 	lifetime = time.Second            // of a lease
 	ahead    = 500 * time.Millisecond // of demand that a lease is for
-	idle     = 250 * time.Millisecond // without a grant, and it is given back
-	beat     = 50 * time.Millisecond  // between two reports
+	pauses   = 5                      // of a group's mean, without a grant, and it is given back
+	idleMost = 250 * time.Millisecond // but at most this
+	beat     = 50 * time.Millisecond  // between two reports; no lease is idle sooner
 	cooling  = time.Second            // without leases after a refusal or a failure
 	slack    = 250 * time.Millisecond // for what is not known of the store's clock
 	fewest   = 8                      // requests that a lease must be good for

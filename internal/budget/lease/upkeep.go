@@ -48,7 +48,7 @@ func (s *Store) tend(ctx context.Context, leases []*lease, now time.Time) {
 	var ends []budget.Settlement
 	for _, l := range leases {
 		l.group.mu.Lock()
-		if !l.closed && (!now.Before(l.expires) || now.Sub(l.last) >= idle) {
+		if !l.closed && (!now.Before(l.expires) || now.Sub(l.last) >= l.idle) {
 			l.close()
 		}
 		switch {
