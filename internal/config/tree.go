@@ -19,7 +19,7 @@ import (
 // to take long or to nest deeply.
 const (
 	maxFileBytes = 16 << 20
-	maxLineBytes = 8 << 10
+	maxLineBytes = 1 << 20
 	maxDepth     = 32
 )
 

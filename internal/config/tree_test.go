@@ -57,7 +57,7 @@ func TestNoFileCanTakeLongOrNestDeeply(t *testing.T) {
 		{"dashes", strings.Repeat("- ", 4000) + "\n", "1:67: nested deeper than 32"},
 		{"questions", strings.Repeat("? ", 4000) + "\n", "1:"},
 		{"a deep block", deepBlock(60), "34:34: nested deeper than 32"},
-		{"a long line", "a: " + strings.Repeat("x", maxLineBytes), "1:1: the line has more than 8192 bytes"},
+		{"a long line", "a: " + strings.Repeat("x", maxLineBytes), "1:1: the line has more than 1048576 bytes"},
 		{"a large file", strings.Repeat("#\n", maxFileBytes), "1:1: the file has more than 16777216 bytes"},
 	} {
 		t.Run(s.what, func(t *testing.T) {
@@ -121,5 +121,19 @@ func TestTenThousandKeysAreNoLargeFile(t *testing.T) {
 	}
 	if got := len(c.Teams[0].Keys); got != 10_000 {
 		t.Errorf("got %d keys", got)
+	}
+}
+
+func TestAFileOfJSONInOneLineIsAConfiguration(t *testing.T) {
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, `, {"name": "t%d", "keys": [{"id": "k%d", "sha256": "%064x"}]}`, i, i, i)
+	}
+	c, err := Parse("llmgw.json", []byte(`{"teams": [`+strings.TrimPrefix(b.String(), ", ")+`]}`), Lookups{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(c.Teams); got != 1000 {
+		t.Errorf("got %d teams", got)
 	}
 }
