@@ -169,28 +169,38 @@ func BenchmarkReclaim(b *testing.B) {
 	b.ReportMetric(record, "B/record")
 }
 
-// BenchmarkMemory is what Redis keeps for a counter in use: of 10,000 users.
+// BenchmarkMemory is what Redis keeps for a counter in use, its part of Redis's
+// tables included: of 100,000 users whose names are as long as a UUID.
 func BenchmarkMemory(b *testing.B) {
 	s := open(b)
-	const users = 10_000
-	used := func() float64 {
-		_, rest, _ := strings.Cut(server.Command(b, "info", "memory"), "used_memory:")
-		n, _ := strconv.ParseFloat(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 64)
-		return n
-	}
-	l := limits(1)[0].Limit
-	before := used()
-	for i := range users {
-		line := budget.Line{Limit: l, Value: fmt.Sprintf("user-%08d", i), Amount: 1 << 39}
-		r := budget.Request{ID: strconv.Itoa(i), Epoch: "gw", Lines: []budget.Line{line}, NotAfter: time.Now().Add(time.Second)}
-		if _, err := s.Reserve(context.Background(), r); err != nil {
-			b.Fatal(err)
+	const users = 100_000
+	l, now := limits(1)[0].Limit, time.Now()
+	before := sumOf(b, "memory", "used_memory")
+	each := func(visit func(id string, lines []budget.Line) error) {
+		var all sync.WaitGroup
+		for c := range 64 {
+			all.Go(func() {
+				for i := c; i < users; i += 64 {
+					if err := visit(strconv.Itoa(i), []budget.Line{{Limit: l, Value: fmt.Sprintf("%036d", i), Amount: 1 << 39}}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
 		}
-		s.Enqueue(budget.Settlement{ID: r.ID, Epoch: "gw", Lines: r.Lines, Used: []int64{1 << 39}}, func(budget.Settled, error) {})
+		all.Wait()
 	}
-	s.calls.Wait()
-	b.ReportMetric((used()-before)/users, "B/counter")
-	b.ReportMetric(memoryOf(b, s.rulesOf(l).key("user-00000007")), "B/key")
+	s.SetClock(now)
+	each(func(id string, lines []budget.Line) error {
+		_, err := s.Reserve(context.Background(), budget.Request{ID: id, Epoch: "gw", Lines: lines, NotAfter: now.Add(time.Second)})
+		return err
+	})
+	s.SetClock(now.Add(2 * time.Second)) // a settled record is not remembered any more
+	each(func(id string, lines []budget.Line) error {
+		_, err := s.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: "gw", Lines: lines, Used: []int64{1 << 39}}})
+		return err
+	})
+	b.ReportMetric((sumOf(b, "memory", "used_memory")-before)/users, "B/counter")
+	b.ReportMetric(memoryOf(b, s.rulesOf(l).key(fmt.Sprintf("%036d", 7))), "B/key")
 }
 
 func memoryOf(b testing.TB, key string) float64 {

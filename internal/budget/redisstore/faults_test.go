@@ -266,7 +266,7 @@ func TestS30_ACallThatTimedOutIsCancelledWithTheNext(t *testing.T) {
 }
 
 // await waits for what another goroutine or process does in its own time.
-func await(t *testing.T, what string, is func() bool) {
+func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !is(); {
 		if time.Now().After(deadline) {
