@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -83,5 +84,41 @@ func TestAnAnswerWithoutUsageIsChargedByItsOwnTarget(t *testing.T) {
 	w.settled()
 	if l := w.Limit("search", "tokens"); l.Amount-l.Remaining != 100+promptTokens-1+1 {
 		t.Errorf("got %v charged, want what the target that answered counts: 100 for the digits", l.Amount-l.Remaining)
+	}
+}
+
+func TestTheCommandAndExplainShowTheSameParts(t *testing.T) {
+	w := start(t, setup{models: "{name: gpt-4o, targets: [{provider: sim}], default_max_output: 70}"})
+	body := `{"model":"gpt-4o","n":2,"messages":[{"role":"user","content":[{"type":"text","text":"hello"},{"type":"image_url","image_url":{"url":"https://a/b.png","detail":"low"}}]}],` +
+		`"tools":[{"type":"function","function":{"name":"hello"}}]}`
+	type estimate struct {
+		Input  int                `json:"input_tokens"`
+		Output int                `json:"output_tokens"`
+		Total  int                `json:"total_tokens"`
+		Parts  map[string]float64 `json:"parts"`
+	}
+	var explained struct{ Estimate estimate }
+	a := w.Admin("POST", "/admin/v1/explain", fmt.Sprintf(`{"key_id":"search-key","path":%q,"body":%s}`, chat, body))
+	if err := json.Unmarshal([]byte(a.Body), &explained); err != nil {
+		t.Fatalf("%v\n%s", err, a.Body)
+	}
+	var told estimate
+	_, out, _ := command(t, body, "estimate", "--json")
+	if err := json.Unmarshal([]byte(out), &told); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The embedded defaults of the command reserve 4,096; the model here 70.
+	for what, e := range map[string]struct {
+		got    estimate
+		output float64
+	}{"explain": {explained.Estimate, 70}, "llmgw estimate": {told, 4096}} {
+		p := e.got.Parts
+		input := p["text"] + p["messages"] + p["tools"] + p["images"] + p["media"]
+		if len(p) != 7 || p["text"] != 1 || p["messages"] != 7 || p["tools"] != 23 || p["images"] != 85 || p["factor"] != 1 || p["output"] != e.output {
+			t.Errorf("%s: the parts are %v", what, p)
+		}
+		if e.got.Input != int(input) || e.got.Output != 2*int(e.output) || e.got.Total != e.got.Input+e.got.Output {
+			t.Errorf("%s: %+v does not add up", what, e.got)
+		}
 	}
 }
