@@ -20,6 +20,7 @@ type rules struct {
 	noFence       bool // it is ended once, but its epoch may go on
 	noDeadline    bool // a reserve is applied however late, and an ended id is forgotten at once
 	noCompare     bool // a gateway never looks for reservations it has lost sight of
+	noKeep        bool // what goes back early is told as a difference, not as what is kept
 }
 
 // What each request reserves and uses.
@@ -60,10 +61,12 @@ type request struct {
 	late  bool // the attempt's deadline has passed
 
 	reserve, settle, cancel bool // to the store
+	keep                    bool // so, too: what is not needed goes back early, as a lease's does
 	granted, denied, ack    bool // from it
 
 	place  place
 	owner  uint8 // the record's epoch
+	gave   bool  // the record keeps what is used alone
 	charge int8  // what the counter has lost to it
 }
 
@@ -121,7 +124,7 @@ func (s state) normal() state {
 func (r request) less(other request) bool { return r.number() < other.number() }
 
 func (r request) number() (n uint64) {
-	for _, b := range []bool{r.late, r.reserve, r.settle, r.cancel, r.granted, r.denied, r.ack} {
+	for _, b := range []bool{r.late, r.reserve, r.settle, r.cancel, r.keep, r.gave, r.granted, r.denied, r.ack} {
 		n <<= 1
 		if b {
 			n |= 1
@@ -160,6 +163,7 @@ func (m *moves) gateway(i int) {
 		m.add(false, "give up", i, func(_ *state, r *request) { r.phase = cancelling })
 	case working:
 		m.add(false, "end", i, func(_ *state, r *request) { r.phase, r.settle = ending, true })
+		m.add(true, "give back of", i, func(_ *state, r *request) { r.keep = true })
 		m.add(true, "forget the end of", i, func(_ *state, r *request) { r.phase = forgotten })
 	case ending:
 		m.add(false, "settle again", i, func(_ *state, r *request) { r.settle = true })
@@ -177,7 +181,7 @@ func (m *moves) gateway(i int) {
 
 // end ends the record of r with a charge.
 func (m *moves) end(r *request, as place, charge int8) {
-	r.place, r.charge = as, charge
+	r.place, r.charge, r.gave = as, charge, false
 	if as == settled && (m.no.noDeadline || r.late) {
 		r.place = nothing // the tombstone is not needed, or not kept
 	}
@@ -193,6 +197,7 @@ func (m *moves) network(i int) {
 		{"reserve", func(r *request) *bool { return &r.reserve }, m.onReserve},
 		{"settlement", func(r *request) *bool { return &r.settle }, m.onSettle},
 		{"cancel", func(r *request) *bool { return &r.cancel }, m.onCancel},
+		{"keep", func(r *request) *bool { return &r.keep }, m.onKeep},
 		{"grant", func(r *request) *bool { return &r.granted }, answer(asked, working)},
 		{"denial", func(r *request) *bool { return &r.denied }, answer(asked, refused)},
 		{"ack", func(r *request) *bool { return &r.ack }, func(s *state, r *request) {
@@ -243,11 +248,29 @@ func (m *moves) onSettle(s *state, r *request) {
 	}
 	switch {
 	case r.place == open:
-		m.end(r, settled, r.charge-amount+use)
+		m.end(r, settled, r.charge-r.taken()+use)
 	case m.no.noRecord:
 		r.charge += use - amount
 	case r.place == reclaimed:
 		r.charge = max(r.charge, use)
+	}
+}
+
+// taken is what r's record has.
+func (r *request) taken() int8 {
+	if r.gave {
+		return use
+	}
+	return amount
+}
+
+func (m *moves) onKeep(s *state, r *request) {
+	switch {
+	case m.no.noRecord, m.no.noKeep && r.place == open:
+		r.charge -= amount - use
+	case r.place == open && !s.fenced[r.owner] && !r.gave:
+		r.charge -= amount - use
+		r.gave = true
 	}
 }
 
@@ -257,7 +280,7 @@ func (m *moves) onCancel(s *state, r *request) {
 	case r.place == open && s.fenced[r.owner]:
 		r.place, r.charge = reclaimed, 0
 	case r.place == open:
-		m.end(r, settled, r.charge-amount)
+		m.end(r, settled, r.charge-r.taken())
 	case m.no.noRecord:
 		r.charge -= amount
 	}
@@ -392,6 +415,7 @@ func TestEachRuleOfAReservationsLifeIsNeeded(t *testing.T) {
 		{"a reaper", rules{noReaper: true}, "open for ever"},
 		{"a fence before the reclaim", rules{noFence: true}, "open for ever"},
 		{"a deadline of each attempt", rules{noDeadline: true}, "open again"},
+		{"a report says what is kept", rules{noKeep: true}, "credited what it never paid"},
 		{"a comparison with what is open", rules{noCompare: true}, "open for ever"},
 	} {
 		t.Run(s.what, func(t *testing.T) {
