@@ -18,8 +18,13 @@ import (
 	"llmgw/internal/fault"
 )
 
-// bodyIdle is how long a client may send nothing in the middle of its body.
-const bodyIdle = 30 * time.Second
+// How long a body may take: nothing may come for bodyIdle, and all of it must
+// come at bodyRate, after as long again to begin with. A client that sends a
+// byte now and then would hold its connection, and what it sent, for ever.
+const (
+	bodyIdle = 30 * time.Second
+	bodyRate = 8 << 10 // bytes a second
+)
 
 // maxUnseen is the most memory that a body gets by its announced length alone.
 const maxUnseen = 1 << 20
@@ -59,12 +64,12 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if size <= 0 {
 		size = 4 << 10
 	}
-	body := make([]byte, 0, min(size, maxUnseen))
+	body, began := make([]byte, 0, min(size, maxUnseen)), time.Now()
 	for {
 		if len(body) == cap(body) {
 			body = slices.Grow(body, int(max(1, min(size-int64(len(body)), int64(len(body))))))
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has one
+		_ = conn.SetReadDeadline(bodyDeadline(began, time.Now(), len(body))) // not every writer has one
 		n, err := r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		if int64(len(body)) > limit {
@@ -78,6 +83,17 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 			return nil, &fault.Error{Code: fault.InvalidRequest, Message: "The request's body did not arrive whole.", NoRetry: true, Err: err}
 		}
 	}
+}
+
+// bodyDeadline is when the next bytes must be there of a body that began to come
+// at began, and of which n bytes have come by now.
+func bodyDeadline(began, now time.Time, n int) time.Time {
+	idle := now.Add(bodyIdle)
+	whole := began.Add(bodyIdle + time.Duration(n)*time.Second/bodyRate)
+	if whole.Before(idle) {
+		return whole
+	}
+	return idle
 }
 
 func tooLarge(limit int64) error {

@@ -10,8 +10,9 @@ import (
 	"llmgw/internal/fault"
 )
 
-// body is an answer's body under the idle timeout. The time runs only inside
-// Read, so that a slow client does not count against the provider. One
+// body is an answer's body under the idle timeout; that of an error has a bound
+// for all of it as well, since it decides what may follow. The time runs only
+// inside Read, so that a slow client does not count against the provider. One
 // goroutine reads; Close may come from another.
 type body struct {
 	outer, inner context.Context
@@ -19,39 +20,70 @@ type body struct {
 	provider     *Provider
 	from         io.ReadCloser
 	payload      *payload
-	timer        *time.Timer // nil: no timeout
+	timer        *time.Timer   // nil: no timeout
+	left         time.Duration // of an error's body, if bounded
+	bounded      bool
 }
+
+// errorTime is how long an error's body may take, whole.
+const errorTime = 3 * time.Second
 
 func newBody(outer, inner context.Context, cancel context.CancelCauseFunc, p *Provider, from io.ReadCloser, sent *payload) *body {
 	b := &body{outer: outer, inner: inner, cancel: cancel, provider: p, from: from, payload: sent}
-	if idle := p.Timeouts.Idle; idle > 0 {
-		b.timer = time.AfterFunc(idle, func() { cancel(errIdle) })
+	b.timed(p.Timeouts.Idle, errIdle)
+	return b
+}
+
+// timed ends the exchange for a cause when a Read takes longer than d; 0: never.
+func (b *body) timed(d time.Duration, cause error) {
+	if b.timer = nil; d > 0 {
+		b.timer = time.AfterFunc(d, func() { b.cancel(cause) })
 		b.timer.Stop()
 	}
-	return b
+}
+
+// isError makes the body one of an error, which has to come whole in time.
+func (b *body) isError() {
+	b.bounded, b.left = true, errorTime
+	b.timed(errorTime, errDrips)
 }
 
 // Read reads. Its errors are io.EOF, the context's, and *fault.Error:
 // UpstreamTimeout if nothing came for the idle timeout, UpstreamError if the
 // provider broke off.
 func (b *body) Read(p []byte) (int, error) {
-	if b.timer != nil {
-		b.timer.Reset(b.provider.Timeouts.Idle)
-	}
-	n, err := b.from.Read(p)
-	if b.timer != nil {
-		b.timer.Stop()
-	}
+	n, err := b.read(p)
 	if err == nil || err == io.EOF {
 		return n, err
 	}
 	return n, b.explain(err)
 }
 
+// read reads under the timeout.
+func (b *body) read(p []byte) (int, error) {
+	switch {
+	case b.bounded:
+		began := time.Now()
+		b.timer.Reset(max(0, b.left))
+		defer func() { b.left -= time.Since(began) }()
+	case b.timer != nil:
+		b.timer.Reset(b.provider.Timeouts.Idle)
+	default:
+		return b.from.Read(p)
+	}
+	n, err := b.from.Read(p)
+	b.timer.Stop()
+	return n, err
+}
+
 // explain turns a read's error into ours.
 func (b *body) explain(err error) error {
 	if b.outer.Err() != nil {
 		return b.outer.Err()
+	}
+	if errors.Is(context.Cause(b.inner), errDrips) {
+		return &fault.Error{Code: fault.UpstreamTimeout, Err: errDrips, Message: fmt.Sprintf(
+			"Provider %q failed, and did not say why within %s.", b.provider.Name, errorTime)}
 	}
 	if errors.Is(context.Cause(b.inner), errIdle) {
 		return &fault.Error{Code: fault.UpstreamTimeout, Err: errIdle, Message: fmt.Sprintf(

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,5 +76,31 @@ func TestWithoutAnIdleTimeoutABodyMayRest(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		b.Close()
+	})
+}
+
+func TestAnErrorHasToComeWholeInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := io.Pipe()
+		b, connection := bodyOf(t, provider("a", func(p *Provider) { p.Timeouts.Idle = time.Minute }), from)
+		b.isError()
+		context.AfterFunc(connection, func() { to.CloseWithError(context.Cause(connection)) })
+		var writer sync.WaitGroup
+		defer writer.Wait()
+		writer.Go(func() {
+			for connection.Err() == nil {
+				to.Write([]byte("x"))
+				time.Sleep(999 * time.Millisecond)
+			}
+		})
+		time.Sleep(time.Hour) // nobody reads: that is no time of the provider's
+		start := time.Now()
+		got, err := io.ReadAll(b)
+		if f := fault.From(err); f.Code != fault.UpstreamTimeout || !strings.Contains(f.Message, "3s") {
+			t.Errorf("it ended with %v", err)
+		}
+		if d := time.Since(start); d != errorTime || len(got) != 4 {
+			t.Errorf("it ended after %s with %q", d, got)
+		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 var (
 	errFirstByte = errors.New("no answer in time")
 	errIdle      = errors.New("the answer stalled")
+	errDrips     = errors.New("the error's body did not come in time")
 	errEnded     = errors.New("the exchange is over")
 )
 
@@ -66,7 +67,11 @@ func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Ou
 	}
 	if err == nil {
 		payload.release()
-		resp.Body = newBody(ctx, inner, cancel, p, resp.Body, payload)
+		b := newBody(ctx, inner, cancel, p, resp.Body, payload)
+		if resp.StatusCode >= 400 {
+			b.isError()
+		}
+		resp.Body = b
 		return resp, nil, nil
 	}
 	cause := context.Cause(inner)
