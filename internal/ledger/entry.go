@@ -23,6 +23,7 @@ type Entry struct {
 	Status                  int    // as the client saw it
 	Outcome                 string // completed, client_gone, refused, …
 	Code                    string // of a refusal, else empty
+	Cause                   string // why the provider gave no answer or no whole one, or empty
 	LimitedBy               string // the limit that refused, such as team/search/tpm, or empty
 	Reserved                tokens.Count
 	Usage                   tokens.Usage
@@ -73,6 +74,7 @@ func (e *Entry) log(logger *slog.Logger) {
 	text("provider_model", e.ProviderModel)
 	attrs = append(attrs, slog.Int("status", e.Status), slog.String("outcome", e.Outcome))
 	text("code", e.Code)
+	text("cause", e.Cause)
 	text("limited_by", e.LimitedBy)
 	number("reserved_tokens", int64(e.Reserved))
 	number("input_tokens", int64(e.Usage.Input))

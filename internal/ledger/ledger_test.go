@@ -335,7 +335,7 @@ func TestARequestsLineHasItsFigures(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
 	}
-	for _, absent := range []string{"code", "limited_by", "first_token_ms", "trace_id"} {
+	for _, absent := range []string{"code", "cause", "limited_by", "first_token_ms", "trace_id"} {
 		if _, ok := got[absent]; ok {
 			t.Errorf("%s is there and says nothing", absent)
 		}

@@ -37,6 +37,7 @@ type record struct {
 	status    int
 	code      fault.Code
 	limitedBy string // the limit that refused
+	cause     string // why the provider failed, for the log
 	admitted  bool   // no limit refused: what was reserved is settled
 
 	target   upstream.Target
@@ -105,7 +106,7 @@ func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
 
 // refused notes that the call is answered with e.
 func (rec *record) refused(e *fault.Error) {
-	rec.status, rec.code = statusOf(e), e.Code
+	rec.status, rec.code, rec.cause = statusOf(e), e.Code, causeOf(e)
 	if e.Limit != nil {
 		rec.limitedBy = e.Limit.By
 	}
@@ -263,7 +264,7 @@ func (rec *record) errorType() string {
 func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	e := ledger.Entry{
 		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
-		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code),
+		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code), Cause: rec.cause,
 		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
 	}

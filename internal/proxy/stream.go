@@ -258,6 +258,9 @@ func (a *relayed) finish(err error) {
 		e = wholeReserve(a.s.plan, o)
 	}
 	a.rec.answer = report
+	if err != nil && (o == upstreamTruncated || o == timedOut) {
+		a.rec.cause = causeOf(fault.From(err))
+	}
 	a.s.gateway.learn(a.s.plan, o, report)
 	a.s.settle(e)
 	if a.gone || o == clientGone {
