@@ -2,6 +2,7 @@ package budgettest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -9,13 +10,27 @@ import (
 )
 
 var propertyCases = []testCase{
-	{"T5 with a bank cap no interval uses more than k·B + r·t + debt", func(b *table) {
-		for _, k := range []int64{1, 2, 4} {
-			b.history(k, uint64(k), func(h *history) int64 { return k*h.limit.Burst + h.debt })
-		}
+	{"T1 where nothing comes back no interval uses more than B + r·t", func(b *table) {
+		b.history(0, 5, wholly, func(h *history) { h.never(h.limit.Burst) })
 	}},
 	{"T2 without a bank cap no interval uses more than B + r·t + what is open and may come back", func(b *table) {
-		b.history(0, 7, func(h *history) int64 { return h.limit.Burst + h.debt + h.hoard })
+		b.history(0, 7, anyhow, func(h *history) { h.never(h.limit.Burst + h.debt + h.hoard) })
+	}},
+	{"T3 what is used beyond the reserves comes on top once, and is paid off", func(b *table) {
+		b.history(0, 9, beyond, func(h *history) {
+			h.never(h.limit.Burst + h.debt)
+			if level := b.read(h.limit).Remaining; h.sum() != h.limit.Burst+h.refilled-level {
+				b.t.Errorf("%d were used, but %d are left of %d and the %d that came", h.sum(), level, h.limit.Burst, h.refilled)
+			}
+		})
+	}},
+	{"T4 from the beginning on no more than B + r·t is used, whatever comes back", func(b *table) {
+		b.history(0, 11, mostly, func(h *history) { h.neverFromTheStart(h.limit.Burst + h.debt) })
+	}},
+	{"T5 with a bank cap no interval uses more than k·B + r·t + debt", func(b *table) {
+		for _, k := range []int64{1, 2, 4} {
+			b.history(k, uint64(k), anyhow, func(h *history) { h.never(k*h.limit.Burst + h.debt) })
+		}
 	}},
 	{"nothing is lost: what is left and what was used are the capacity", func(b *table) {
 		usd := monthly(1_000_000, time.UTC)
@@ -46,20 +61,37 @@ var propertyCases = []testCase{
 
 // history is a random past of one bucket: hoarding, cancelling, overrunning.
 type history struct {
+	b     *table
+	what  string
 	limit *budget.Limit
 	debt  int64 // the most that was used beyond a reserve, in all
 	hoard int64 // the most that was open at a time
 	at    []int64
 	used  []int64 // by requests admitted at
+	// refilled is what came into the bucket, of a bucket that was never full.
+	refilled int64
 }
 
-// history generates a past and checks every interval of it against burst plus
-// what the rate gives.
-func (b *table) history(bank int64, seed uint64, burst func(*history) int64) {
+// How requests end: what is used of an amount.
+func wholly(_ *rand.Rand, amount int64) int64 { return amount }
+
+func beyond(random *rand.Rand, amount int64) int64 { return amount + random.Int64N(20) }
+
+func mostly(random *rand.Rand, amount int64) int64 {
+	return []int64{0, amount, amount, beyond(random, amount)}[random.IntN(4)]
+}
+
+func anyhow(random *rand.Rand, amount int64) int64 {
+	return []int64{0, 0, amount, random.Int64N(amount + 1), beyond(random, amount)}[random.IntN(5)]
+}
+
+// history generates a past, in which requests end as use has it, and lets check
+// look at it.
+func (b *table) history(bank int64, seed uint64, use func(*rand.Rand, int64) int64, check func(*history)) {
 	b.t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
-	h := &history{limit: with(bucket("history", 6000), func(l *budget.Limit) {
-		l.Name, l.Bank, l.Burst = "history"+string(rune('0'+bank)), bank, 1000
+	h := &history{b: b, what: fmt.Sprintf("bank %d, seed %d", bank, seed), limit: with(bucket("history", 6000), func(l *budget.Limit) {
+		l.Name, l.Bank, l.Burst = fmt.Sprint("history", bank, "-", seed), bank, 1000
 	})}
 	type held struct {
 		id     string
@@ -68,26 +100,30 @@ func (b *table) history(bank int64, seed uint64, burst func(*history) int64) {
 	}
 	var open []held
 	now := int64(0)
+	pass := func(ms int64) {
+		before := b.read(h.limit).Remaining
+		b.ms(ms)
+		now += ms
+		h.refilled += b.read(h.limit).Remaining - before
+	}
+	end := func(o held, used int64) {
+		b.settle(o.id, []budget.Line{line(h.limit, o.amount)}, used)
+		h.used[o.index] = used
+		h.debt += max(0, used-o.amount)
+	}
 	for range 600 {
 		switch random.IntN(10) {
 		case 0: // a pause, in which a hoard would refill the bucket
-			step := random.Int64N(20_000)
-			b.ms(step)
-			now += step
+			pass(random.Int64N(20_000))
 		case 1, 2:
-			b.ms(1)
-			now++
-		case 3, 4, 5: // end one: cancelled, used, or used beyond
+			pass(1)
+		case 3, 4, 5: // end one
 			if len(open) == 0 {
 				continue
 			}
 			i := random.IntN(len(open))
-			o := open[i]
+			end(open[i], use(random, open[i].amount))
 			open = append(open[:i], open[i+1:]...)
-			used := []int64{0, 0, o.amount, random.Int64N(o.amount + 1), o.amount + random.Int64N(20)}[random.IntN(5)]
-			b.settle(o.id, []budget.Line{line(h.limit, o.amount)}, used)
-			h.used[o.index] = used
-			h.debt += max(0, used-o.amount)
 		default:
 			amount := []int64{1, 10, 250, 999, 1000}[random.IntN(5)]
 			if id, v := b.ask(line(h.limit, amount)); v.Outcome == budget.Granted {
@@ -102,25 +138,56 @@ func (b *table) history(bank int64, seed uint64, burst func(*history) int64) {
 		h.hoard = max(h.hoard, sum)
 	}
 	for _, o := range open { // those still running use all that they may
-		b.settle(o.id, []budget.Line{line(h.limit, o.amount)}, o.amount)
-		h.used[o.index] = o.amount
+		end(o, o.amount)
 	}
-	most, worst := burst(h), int64(0)
-	for i := range h.at {
-		sum := int64(0)
-		for j := i; j < len(h.at); j++ {
-			sum += h.used[j]
-			refilled := (h.at[j] - h.at[i]) * h.limit.Amount / 60_000
-			worst = max(worst, sum-refilled)
-			if sum > most+refilled {
-				b.t.Fatalf("bank %d, seed %d: %d were used from %d to %d ms, at most %d may be", bank, seed, sum, h.at[i], h.at[j], most+refilled)
-			}
-		}
-	}
-	if worst <= h.limit.Burst/2 {
-		b.t.Fatalf("bank %d, seed %d: the history never came near its bound: %d", bank, seed, worst)
-	}
+	check(h)
 	if _, err := b.store.Reclaim(context.Background(), time.Hour, 0); err != nil {
 		b.t.Fatalf("reclaim: %v", err)
 	}
+}
+
+// never checks that no interval used more than burst and what the rate gives in
+// it, and that some came near.
+func (h *history) never(burst int64) {
+	h.b.t.Helper()
+	worst := int64(0)
+	for i := range h.at {
+		worst = max(worst, h.from(i, burst))
+	}
+	if worst <= h.limit.Burst/2 {
+		h.b.t.Fatalf("%s: the history never came near its bound: %d", h.what, worst)
+	}
+}
+
+// neverFromTheStart is never for the intervals that begin with the history.
+func (h *history) neverFromTheStart(burst int64) {
+	h.b.t.Helper()
+	if worst := h.from(0, burst); worst <= h.limit.Burst/2 {
+		h.b.t.Fatalf("%s: the history never came near its bound: %d", h.what, worst)
+	}
+}
+
+// from checks the intervals that begin with the i-th request, and returns the
+// most that one used beyond what the rate gives.
+func (h *history) from(i int, burst int64) (worst int64) {
+	h.b.t.Helper()
+	sum := int64(0)
+	for j := i; j < len(h.at); j++ {
+		sum += h.used[j]
+		refilled := (h.at[j] - h.at[i]) * h.limit.Amount / 60_000
+		worst = max(worst, sum-refilled)
+		if sum > burst+refilled {
+			h.b.t.Fatalf("%s: %d were used from %d to %d ms, at most %d may be", h.what, sum, h.at[i], h.at[j], burst+refilled)
+		}
+	}
+	return worst
+}
+
+// sum is all that was used.
+func (h *history) sum() int64 {
+	sum := int64(0)
+	for _, n := range h.used {
+		sum += n
+	}
+	return sum
 }
