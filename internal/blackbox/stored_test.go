@@ -2,7 +2,11 @@ package blackbox
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
+
+	"llmgw/internal/fakellm"
+	"llmgw/internal/gatewaytest"
 )
 
 func TestStoredResponsesAreReadAndEndedForARequestEach(t *testing.T) {
@@ -37,6 +41,35 @@ func TestStoredResponsesAreReadAndEndedForARequestEach(t *testing.T) {
 	}
 	if a := w.send("GET", "/v1/responses/..%2Ffiles", secret, ""); a.Status != 400 && a.Status != 404 {
 		t.Errorf("an id that is a path: got %d", a.Status)
+	}
+	w.settled()
+}
+
+func TestTeamsWithAProviderEachDoNotSeeEachOthersResponses(t *testing.T) {
+	first, second := gatewaytest.StartProvider(t, fakellm.Options{}), gatewaytest.StartProvider(t, fakellm.Options{})
+	set := setup{
+		providers: "{name: first, dialect: openai, base_url: " + first.URL + "/v1, api_keys: [sk-a]}\n{name: second, dialect: openai, base_url: " + second.URL + "/v1, api_keys: [sk-b]}",
+		models:    "{name: mine, targets: [{provider: first, model: sim-out5}]}\n{name: theirs, targets: [{provider: second, model: sim-out5}]}",
+	}
+	w := start(t, set)
+	w.WriteConfig(strings.NewReplacer(
+		"  - name: search\n", "  - name: search\n    models: [mine]\n", "  - name: other\n", "  - name: other\n    models: [theirs]\n",
+	).Replace(set.config(w)))
+	if a := w.Admin("POST", "/admin/v1/reload", ""); a.Status != 200 {
+		t.Fatalf("reload: %d %s", a.Status, a.Body)
+	}
+	a := w.Post(secret, "/v1/responses", `{"model":"mine","input":"hi"}`)
+	var made struct{ ID string }
+	if err := json.Unmarshal([]byte(a.Body), &made); err != nil || made.ID == "" {
+		t.Fatalf("got %d, %v\n%s", a.Status, err, a.Body)
+	}
+	for _, s := range []struct {
+		method, key string
+		status      int
+	}{{"GET", other, 404}, {"DELETE", other, 404}, {"GET", secret, 200}} {
+		if a := w.send(s.method, "/v1/responses/"+made.ID, s.key, ""); a.Status != s.status {
+			t.Errorf("%s by %s: got %d, want %d", s.method, s.key, a.Status, s.status)
+		}
 	}
 	w.settled()
 }

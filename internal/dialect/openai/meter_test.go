@@ -241,6 +241,9 @@ func TestUsageOfEachFlavorIsReadInItsPlace(t *testing.T) {
 		{"llamacpp", `{"timings":{"cache_n":6,"prompt_n":4,"predicted_n":5},"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, tokens.Usage{Input: 10, CachedInput: 6, Output: 5}},
 		{"xai", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":8},"completion_tokens_details":{"reasoning_tokens":4}}}`, tokens.Usage{Input: 14, CachedInput: 8, Output: 6, Reasoning: 4}},
 		{"mistral", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"prompt_token_details":{"cached_tokens":3}}}`, tokens.Usage{Input: 6, CachedInput: 3, Output: 2}},
+		{"mistral", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"num_cached_tokens":3}}`, tokens.Usage{Input: 6, CachedInput: 3, Output: 2}},
+		{"together", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"cached_tokens":3}}`, tokens.Usage{Input: 6, CachedInput: 3, Output: 2}},
+		{"openrouter", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"cost":0.1,"prompt_tokens_details":{"cached_tokens":1,"cache_write_tokens":3},"completion_tokens_details":{"reasoning_tokens":1}}}`, tokens.Usage{Input: 6, CachedInput: 1, CacheWrite: 3, Output: 2, Reasoning: 1}},
 		{"deepseek", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"prompt_cache_hit_tokens":5,"prompt_cache_miss_tokens":1}}`, tokens.Usage{Input: 6, CachedInput: 5, Output: 2}},
 		{"perplexity", `{"usage":{"prompt_tokens":6,"completion_tokens":2,"reasoning_tokens":1,"cost":{"total_cost":1}}}`, tokens.Usage{Input: 6, Output: 2, Reasoning: 1}},
 	} {

@@ -153,3 +153,26 @@ func TestEndToEndHeadersArePassedOn(t *testing.T) {
 		t.Errorf("got %v, %v", out.Header, err)
 	}
 }
+
+func TestAProvidersBaseURLIsThatOfItsOfficialClient(t *testing.T) {
+	for base, want := range map[string]string{
+		"https://api.openai.com/v1":                               "https://api.openai.com/v1/chat/completions",
+		"https://api.openai.com/v1/":                              "https://api.openai.com/v1/chat/completions",
+		"https://api.mistral.ai/v1":                               "https://api.mistral.ai/v1/chat/completions",
+		"https://api.deepseek.com":                                "https://api.deepseek.com/chat/completions",
+		"https://api.groq.com/openai/v1":                          "https://api.groq.com/openai/v1/chat/completions",
+		"https://openrouter.ai/api/v1":                            "https://openrouter.ai/api/v1/chat/completions",
+		"https://api.together.xyz/v1":                             "https://api.together.xyz/v1/chat/completions",
+		"https://api.fireworks.ai/inference/v1":                   "https://api.fireworks.ai/inference/v1/chat/completions",
+		"https://api.x.ai/v1":                                     "https://api.x.ai/v1/chat/completions",
+		"https://api.perplexity.ai":                               "https://api.perplexity.ai/chat/completions",
+		"http://127.0.0.1:8000/v1":                                "http://127.0.0.1:8000/v1/chat/completions",
+		"https://generativelanguage.googleapis.com/v1beta/openai": "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
+	} {
+		c := mustParse(t, "/v1/chat/completions?key=secret", `{"model":"m"}`)
+		out, err := New().Prepare(c, dialect.Upstream{BaseURL: base, APIKey: "sk", Model: "m"})
+		if err != nil || out.URL != want {
+			t.Errorf("%s: got %s, %v, want %s", base, out.URL, err, want)
+		}
+	}
+}
