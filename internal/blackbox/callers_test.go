@@ -120,3 +120,22 @@ func TestATeamUsesItsModelsAlone(t *testing.T) {
 		t.Errorf("without a key: got %d, want 401", a.Status)
 	}
 }
+
+func TestWhoIsNotKnownIsToldWhatIsWrongWithTheKey(t *testing.T) {
+	w := start(t, setup{})
+	for _, s := range []struct {
+		what, path string
+		headers    []string
+		want       string
+	}{
+		{"none", chat, []string{"Authorization", ""}, "No API key provided"},
+		{"another one", chat, []string{"Authorization", "Bearer sk-other"}, "Incorrect API key provided"},
+		{"two that differ", chat, []string{"x-api-key", "sk-other"}, "Several API keys provided"},
+		{"two that differ, one in the query", chat + "?key=sk-other", nil, "Several API keys provided"},
+	} {
+		a := w.Post(secret, s.path, ask("sim-out1"), s.headers...)
+		if a.Status != 401 || a.Code() != "invalid_api_key" || !strings.Contains(a.Body, s.want) {
+			t.Errorf("%s: got %d %q, want 401 with %q\n%s", s.what, a.Status, a.Code(), s.want, a.Body)
+		}
+	}
+}

@@ -162,18 +162,22 @@ func unanswered(p *plan, client context.Context, sent bool, err error) ending {
 
 // identify finds who asks, before anything is kept of the request.
 func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
-	secret := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
+	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
 	key, known := rules.Directory.Identify(secret)
-	if !known {
-		return caller{}, unknownKey(secret)
+	if err != nil || !known {
+		return caller{}, unknownKey(err)
 	}
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	return caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: tenant.Bucket(ip)}, nil
 }
 
-func unknownKey(secret string) error {
+// unknownKey refuses who is not known, by why there is no secret, or nil.
+func unknownKey(why error) error {
 	e := fault.New(fault.InvalidAPIKey, "Incorrect API key provided. Ask your platform team for a key of this gateway.")
-	if secret == "" {
+	switch {
+	case errors.Is(why, tenant.ErrSeveralCredentials):
+		e.Message = "Several API keys provided that differ. Send the gateway's key alone, in one place."
+	case errors.Is(why, tenant.ErrNoCredential):
 		e.Message = "No API key provided. Send the gateway's key as your client sends its provider's, such as in an Authorization header: Bearer sk-llmgw-…"
 	}
 	e.NoRetry = true

@@ -1,18 +1,26 @@
 package tenant
 
 import (
+	"errors"
 	"net/textproto"
 	"net/url"
 	"strings"
 )
 
+// Why a request brings no secret.
+var (
+	ErrNoCredential       = errors.New("tenant: no credential")
+	ErrSeveralCredentials = errors.New("tenant: several credentials that differ")
+)
+
 // Credential returns the secret that a request brings, wherever its client puts
 // it: Authorization: Bearer (the scheme in any case), x-api-key, api-key,
-// x-goog-api-key or ?key=. It is empty if there is none, and also if there are
-// several that differ: which of them is meant would be a guess, and something
-// between client and gateway may have guessed otherwise. An Authorization of
-// another scheme, such as an AWS signature, holds no key and is passed over.
-func Credential(h textproto.MIMEHeader, rawQuery string) (secret string) {
+// x-goog-api-key or ?key=. It is an error if there is none, and also if there
+// are several that differ: which of them is meant would be a guess, and
+// something between client and gateway may have guessed otherwise. An
+// Authorization of another scheme, such as an AWS signature, holds no key and is
+// passed over.
+func Credential(h textproto.MIMEHeader, rawQuery string) (secret string, err error) {
 	c := credential{}
 	for _, v := range h["Authorization"] {
 		c.add(bearer(v))
@@ -30,10 +38,13 @@ func Credential(h textproto.MIMEHeader, rawQuery string) (secret string) {
 			c.add(unescape(value))
 		}
 	}
-	if c.differ {
-		return ""
+	switch {
+	case c.differ:
+		return "", ErrSeveralCredentials
+	case c.secret == "":
+		return "", ErrNoCredential
 	}
-	return c.secret
+	return c.secret, nil
 }
 
 // credential gathers secrets and whether they are all one.

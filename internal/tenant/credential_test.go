@@ -1,7 +1,9 @@
 package tenant
 
 import (
+	"errors"
 	"net/textproto"
+	"strings"
 	"testing"
 )
 
@@ -42,15 +44,23 @@ func TestCredentials(t *testing.T) {
 		{"a scheme alone", headers{"Authorization": {"Bearer"}}, "", ""},
 		{"a scheme that only begins so", headers{"Authorization": {"Bearersk-1"}}, "", ""},
 	} {
-		if got := Credential(s.h, s.query); got != s.want {
+		got, err := Credential(s.h, s.query)
+		if got != s.want {
 			t.Errorf("%s: got %q, want %q", s.what, got, s.want)
+		}
+		why := ErrNoCredential
+		if strings.HasPrefix(s.what, "two that differ") {
+			why = ErrSeveralCredentials
+		}
+		if got == "" && !errors.Is(err, why) || got != "" && err != nil {
+			t.Errorf("%s: got the error %v", s.what, err)
 		}
 	}
 }
 
 func TestFindingACredentialDoesNotAllocate(t *testing.T) {
 	h := textproto.MIMEHeader{"Authorization": {"Bearer sk-llmgw-0123456789"}, "Content-Type": {"application/json"}}
-	if got := testing.AllocsPerRun(100, func() { Credential(h, "alt=sse&api-version=2024-10-21") }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { _, _ = Credential(h, "alt=sse&api-version=2024-10-21") }); got != 0 {
 		t.Errorf("got %v allocations, want 0", got)
 	}
 }
