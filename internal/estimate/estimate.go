@@ -5,11 +5,12 @@
 // really used. It reserves nothing, sends nothing and knows no HTTP.
 //
 // estimate.go has the types and the order of work; model.go knows models, and
-// encoding.go, chatformat.go and factor.go how each counts; read.go, message.go,
-// content.go, together.go, tools.go and schema.go read bodies; image.go, imagerule.go,
-// media.go and picture.go price what is no text; text.go counts, sample.go bounds that,
-// cache.go and history.go remember it; ratio.go, output.go and state.go learn.
-// Package bpe below has the tokenizers.
+// encoding.go, chatformat.go and factor.go how each counts; read.go,
+// sections.go, message.go, content.go, together.go, tools.go and schema.go read
+// bodies; image.go, imagerule.go, media.go and picture.go price what is no text;
+// text.go counts, sample.go bounds that, cache.go and history.go remember it;
+// observe.go, ratio.go, output.go and state.go learn. Package bpe below has the
+// tokenizers.
 package estimate
 
 import (
@@ -301,32 +302,5 @@ func (e *Estimator) Counter(rules Rules) dialect.Counter {
 		var t tally
 		t.classify(text)
 		return scale(n, m.factors.of(t.bytes)*e.ratios.expect(ratioKey{rules.Provider, m.name, dominant(t.bytes)}))
-	}
-}
-
-// Observation is what became of a call that was estimated.
-type Observation struct {
-	Rules    Rules
-	Estimate Estimate      // as Estimate returned it
-	Call     *dialect.Call // may be nil
-	Used     tokens.Usage  // as the provider reported it
-	// InputKnown and OutputKnown say which sides of Used it reported.
-	InputKnown, OutputKnown bool
-	// Complete says that the answer was not cut short by us or by the client.
-	Complete bool
-}
-
-// Observe learns from an answer. It returns at once.
-func (e *Estimator) Observe(o Observation) {
-	m := resolve(o.Call, o.Rules)
-	if o.InputKnown && !m.exact && o.Estimate.teaches() {
-		e.ratios.observe(ratioKey{o.Rules.Provider, m.name, o.Estimate.class}, o.Estimate.base, o.Used.Input)
-	}
-	if o.OutputKnown && o.Complete {
-		choices := tokens.Count(1)
-		if o.Call != nil {
-			choices = max(1, o.Call.Choices)
-		}
-		e.outputs.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call)}, (o.Used.Output+choices-1)/choices)
 	}
 }

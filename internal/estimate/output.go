@@ -58,24 +58,12 @@ func (o *outputs) observe(k outputKey, n tokens.Count) {
 	s := o.all[k]
 	if s == nil {
 		if len(o.all) >= o.most {
-			o.forgetOne()
+			forgetFewest(o.all, func(s *sizes) int64 { return int64(s.total) })
 		}
 		s = new(sizes)
 		o.all[k] = s
 	}
 	s.add(n)
-}
-
-// forgetOne removes the histogram with the fewest answers.
-func (o *outputs) forgetOne() {
-	var least outputKey
-	fewest := uint32(math.MaxUint32)
-	for k, v := range o.all {
-		if v.total < fewest {
-			least, fewest = k, v.total
-		}
-	}
-	delete(o.all, least)
 }
 
 // add counts one answer of n tokens.

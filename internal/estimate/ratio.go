@@ -109,7 +109,7 @@ func (r *ratios) observe(k ratioKey, estimated, used tokens.Count) {
 func (r *ratios) learn(k ratioKey, seen, estimated float64) {
 	old, known := r.all[k]
 	if !known && len(r.all) >= r.most {
-		r.forgetOne()
+		forgetFewest(r.all, func(v ratio) int64 { return v.answers })
 	}
 	r.all[k] = old.next(seen, estimated)
 }
@@ -128,14 +128,14 @@ func (r ratio) next(seen, estimated float64) ratio {
 	return r
 }
 
-// forgetOne removes the model with the fewest answers.
-func (r *ratios) forgetOne() {
-	var least ratioKey
+// forgetFewest removes the entry with the fewest answers.
+func forgetFewest[K comparable, V any](all map[K]V, answers func(V) int64) {
+	var least K
 	fewest := int64(math.MaxInt64)
-	for k, v := range r.all {
-		if v.answers < fewest {
-			least, fewest = k, v.answers
+	for k, v := range all {
+		if n := answers(v); n < fewest {
+			least, fewest = k, n
 		}
 	}
-	delete(r.all, least)
+	delete(all, least)
 }

@@ -244,40 +244,42 @@ func symbolRun(s []byte, i int, c class, p int) int {
 // line end of the run; else the run, but for its last character when something
 // follows that it belongs to.
 func spaces(s []byte, i int) int {
-	j, last, lineEnd := i, i, 0
-	for j < len(s) {
-		c, w := classAt(s, j)
-		if c&blanks == 0 {
-			break
-		}
-		last = j
-		j += w
-		if c == newline {
-			lineEnd = j
-		}
-	}
+	end, last, lineEnd := blankRun(s, i)
 	if lineEnd > 0 {
 		return lineEnd
 	}
-	if j == len(s) || last == i {
-		return j
-	}
-	return last
+	return withoutLast(s, i, end, last)
 }
 
 // gpt2Spaces is spaces without the rule of line ends.
 func gpt2Spaces(s []byte, i int) int {
-	j, last := i, i
-	for j < len(s) {
-		c, w := classAt(s, j)
+	end, last, _ := blankRun(s, i)
+	return withoutLast(s, i, end, last)
+}
+
+// blankRun returns the end of the run of white space at s[i], where its last
+// character starts, and where its last line end ends; 0: it has none.
+func blankRun(s []byte, i int) (end, last, lineEnd int) {
+	end, last = i, i
+	for end < len(s) {
+		c, w := classAt(s, end)
 		if c&blanks == 0 {
 			break
 		}
-		last = j
-		j += w
+		last = end
+		end += w
+		if c == newline {
+			lineEnd = end
+		}
 	}
-	if j == len(s) || last == i {
-		return j
+	return end, last, lineEnd
+}
+
+// withoutLast is the end of a run of white space from i, without its last
+// character if there is another and something follows.
+func withoutLast(s []byte, i, end, last int) int {
+	if end == len(s) || last == i {
+		return end
 	}
 	return last
 }

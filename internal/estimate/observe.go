@@ -1,0 +1,33 @@
+package estimate
+
+import (
+	"llmgw/internal/dialect"
+	"llmgw/internal/tokens"
+)
+
+// Observation is what became of a call that was estimated.
+type Observation struct {
+	Rules    Rules
+	Estimate Estimate      // as Estimate returned it
+	Call     *dialect.Call // may be nil
+	Used     tokens.Usage  // as the provider reported it
+	// InputKnown and OutputKnown say which sides of Used it reported.
+	InputKnown, OutputKnown bool
+	// Complete says that the answer was not cut short by us or by the client.
+	Complete bool
+}
+
+// Observe learns from an answer. It returns at once.
+func (e *Estimator) Observe(o Observation) {
+	m := resolve(o.Call, o.Rules)
+	if o.InputKnown && !m.exact && o.Estimate.teaches() {
+		e.ratios.observe(ratioKey{o.Rules.Provider, m.name, o.Estimate.class}, o.Estimate.base, o.Used.Input)
+	}
+	if o.OutputKnown && o.Complete {
+		choices := tokens.Count(1)
+		if o.Call != nil {
+			choices = max(1, o.Call.Choices)
+		}
+		e.outputs.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call)}, (o.Used.Output+choices-1)/choices)
+	}
+}
