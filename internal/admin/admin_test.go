@@ -233,6 +233,7 @@ func TestUsageIsAskedForAsTheQuerySays(t *testing.T) {
 		{"?from=2026-11-01T00:00:00%2B02:00&group_by=model", "2026-10-31T22:00:00Z", "2026-11-29T12:00:00Z", "model"},
 		{"?from=2026-11-01T00:00:00+02:00&group_by=", "2026-10-31T22:00:00Z", "2026-11-29T12:00:00Z", ""},
 		{"?to=2026-11-02T00:00:00.5Z&group_by=team,team", "2026-11-01T00:00:00.5Z", "2026-11-02T00:00:00.5Z", "team"},
+		{"?to=2026-11-02T00:00:00Z&group_by=model&group_by=team", "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z", "model,team"},
 	} {
 		res, body := g.ask(t, "GET", "/admin/v1/usage"+c.query, "")
 		if res.StatusCode != http.StatusOK {
@@ -252,7 +253,7 @@ func TestUsageIsAskedForAsTheQuerySays(t *testing.T) {
 			t.Errorf("%s: %s", c.query, body)
 		}
 	}
-	for _, bad := range []string{"?from=yesterday", "?to=1", "?group_by=moon", "?from=%zz", "?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z"} {
+	for _, bad := range []string{"?from=yesterday", "?to=1", "?group_by=moon", "?from=%zz", "?group=team", "?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z"} {
 		if res, body := g.ask(t, "GET", "/admin/v1/usage"+bad, ""); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: status %d: %s", bad, res.StatusCode, body)
 		}

@@ -13,6 +13,8 @@ import (
 // usageSpan is what is shown when nobody says from when.
 const usageSpan = 24 * time.Hour
 
+var usageParams = []string{"from", "to", "group_by"}
+
 type usageBody struct {
 	From time.Time    `json:"from"`
 	To   time.Time    `json:"to"`
@@ -31,6 +33,12 @@ func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
 		badRequest(w, "The query is badly escaped.")
 		return
 	}
+	for name := range query {
+		if !slices.Contains(usageParams, name) { // one that is misspelt, too
+			badRequest(w, "usage takes %s, not %q.", strings.Join(usageParams, ", "), name)
+			return
+		}
+	}
 	to, ok := timeParam(w, query.Get("to"), "to", h.config.Now())
 	if !ok {
 		return
@@ -46,7 +54,7 @@ func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
 	groups := []string{ledger.ByTeam, ledger.ByModel}
 	if query.Has("group_by") {
 		groups = nil
-		for by := range strings.SplitSeq(query.Get("group_by"), ",") {
+		for by := range strings.SplitSeq(strings.Join(query["group_by"], ","), ",") {
 			by = strings.TrimSpace(by)
 			if by == "" {
 				continue
