@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -91,8 +89,7 @@ func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
 	ctx, answered, cancel := sendContext(r.Context(), rules)
 	defer cancel()
-	ctx, wasSent := watchSent(ctx, s.sent)
-	ctx, span := rec.upstreamSpan(ctx, p)
+	ctx, span := rec.upstreamSpan(s.watch(ctx), p)
 	defer func() {
 		span.End(telemetry.Answered{Status: rec.status, Model: rec.answer.Model, ID: rec.answer.ID, Usage: s.ending.usage})
 	}()
@@ -103,7 +100,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 		if failed, ok := errors.AsType[*upstream.TargetError](err); ok {
 			rec.reached(w, failed.Target)
 		}
-		s.settle(unanswered(p, r.Context(), wasSent(), err))
+		s.settle(unanswered(p, r.Context(), s.sent.Load(), err))
 		rec.ending = s.ending
 		g.refuse(w, rec, err)
 		return
@@ -125,21 +122,6 @@ func closeAnswer(resp *upstream.Response, s *settlement) {
 	s.settle(worst)
 	resp.Settle(s.ending.usage)
 	_ = resp.Close() // it was read to its end, or is not wanted any more
-}
-
-// watchSent returns a context that notices when a request was written whole, and
-// then tells so, from another goroutine.
-func watchSent(ctx context.Context, tell func()) (context.Context, func() bool) {
-	var sent atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			sent.Store(info.Err == nil)
-			if info.Err == nil {
-				tell()
-			}
-		},
-	})
-	return ctx, sent.Load
 }
 
 // unanswered is how a call ends that got no answer.

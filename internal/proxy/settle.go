@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"context"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -114,6 +117,8 @@ type settlement struct {
 	done     bool
 	ending   ending
 	reported time.Time // the last progress report
+	trace    httptrace.ClientTrace
+	sent     atomic.Bool // the last try's request was written whole
 }
 
 // settle charges e, wakes who waits for the limits, and remembers e for the
@@ -130,10 +135,17 @@ func (s *settlement) settle(e ending) {
 	s.gateway.waiting.wake(s.plan.lines)
 }
 
-// sent tells what a crash is to charge until an answer begins, now that the
-// request was written. It may be called while others use s.
-func (s *settlement) sent() {
-	if s.held.id == "" {
+// watch returns a context by which s learns that a request was written.
+func (s *settlement) watch(ctx context.Context) context.Context {
+	s.trace.WroteRequest = s.wrote
+	return httptrace.WithClientTrace(ctx, &s.trace)
+}
+
+// wrote notes that a request was written, and tells what a crash is to charge
+// from then until an answer begins. It is called while others use s.
+func (s *settlement) wrote(info httptrace.WroteRequestInfo) {
+	s.sent.Store(info.Err == nil)
+	if info.Err != nil || s.held.id == "" {
 		return
 	}
 	e := inputOnly(s.plan)
