@@ -180,8 +180,8 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 	a.metrics.LimitLevels(a.limitLevels)
 	go func() { // a second of work on a busy machine, which no request should wait for
 		defer a.warm.Store(true)
-		if err := a.estimator.Warm("o200k_base"); err != nil {
-			a.log.Error("the vocabulary cannot be read", "error", err.Error())
+		if err := a.estimator.Warm(encodingsOf(c)...); err != nil {
+			a.log.Error("a vocabulary cannot be read", "error", err.Error())
 		}
 	}()
 	a.readSwitch(ctx)

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
@@ -81,4 +83,18 @@ func withModel(body []byte, model string) []byte {
 		return body
 	}
 	return out
+}
+
+// encodingsOf are those that c's models are counted in, and the one that names
+// which nobody configured are most likely counted in.
+func encodingsOf(c *config.Config) []string {
+	all := []string{"o200k_base"}
+	for _, m := range c.Models {
+		for _, t := range m.Targets {
+			if e := cmp.Or(m.Encoding, estimate.EncodingFor(cmp.Or(t.Model, m.Name))); !slices.Contains(all, e) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
 }

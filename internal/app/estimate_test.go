@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"llmgw/internal/config"
 	"llmgw/internal/estimate"
 )
 
@@ -71,5 +73,26 @@ models:
 	}
 	if _, err := Estimate(EstimateOptions{ConfigFile: config, Model: "other", Path: "/v1/chat/completions", Body: digits}); err == nil {
 		t.Error("a model that is not served by the API was estimated")
+	}
+}
+
+func TestTheVocabulariesOfTheConfiguredModelsAreReadAtTheStart(t *testing.T) {
+	target := func(names ...string) (all []config.Target) {
+		for _, n := range names {
+			all = append(all, config.Target{Provider: "p", Model: n})
+		}
+		return all
+	}
+	c := &config.Config{Models: []config.Model{
+		{Name: "gpt-4", Targets: target("")},
+		{Name: "house", Targets: target("Qwen/Qwen3-32B", "gpt-4o", "gpt-4-turbo")},
+		{Name: "named", Encoding: "tekken", Targets: target("something")},
+		{Name: "*", Targets: target("")},
+	}}
+	if got, want := encodingsOf(c), []string{"o200k_base", "cl100k_base", "qwen3", "tekken"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := encodingsOf(&config.Config{}), []string{"o200k_base"}; !slices.Equal(got, want) {
+		t.Errorf("without models: got %q, want %q", got, want)
 	}
 }
