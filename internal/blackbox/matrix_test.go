@@ -18,6 +18,7 @@ type kind struct {
 	unit      string
 	algorithm string
 	per       string
+	more      string // further keys of the limit
 }
 
 func kinds() []kind {
@@ -25,7 +26,7 @@ func kinds() []kind {
 	for _, scope := range []string{"team", "key", "user", "ip", "model"} {
 		for _, unit := range []string{"tokens", "input_tokens", "output_tokens", "requests", "usd"} {
 			for algorithm, per := range map[string]string{"token_bucket": "hour", "calendar": "month", "sliding_window": "month", "sliding_log": "month"} {
-				all = append(all, kind{scope, unit, algorithm, per})
+				all = append(all, kind{scope, unit, algorithm, per, ""})
 			}
 		}
 	}
@@ -54,7 +55,7 @@ func (k kind) team(requests int) string {
 	if k.scope != "team" && k.scope != "key" {
 		limit += ", scope: " + k.scope
 	}
-	limit += "}"
+	limit += k.more + "}"
 	ofTeam, ofKey := limit+", ", ""
 	if k.scope == "key" {
 		ofTeam, ofKey = "", limit
@@ -196,6 +197,45 @@ func TestA13A14A16AnOverrunIsOwedByEveryKindOfLimitInEveryStore(t *testing.T) {
 				}
 				if a := w.Post(k.secret(), chat, ask("sim-in8-out1", bound(9))); a.Status != 429 {
 					t.Errorf("%s: got %d in debt, want 429", k.name(), a.Status)
+				}
+			}
+		})
+	}
+}
+
+// Without Redis every kind of limit does what its policy says: of two instances
+// one grants half of it, or nothing, or all (F2, F3, F4).
+func TestF2F3F4EveryKindOfLimitHasItsPolicyWithoutTheStore(t *testing.T) {
+	for policy, want := range map[string]int{"closed": 0, "open": 12, "local": 5} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			w := &world{t: t, provider: gatewaytest.StartProvider(t, setup{}.fake), redis: redistest.Start(t)}
+			text, teams := setup{redis: true, store: "heartbeat: 100ms"}.config(w), kinds()
+			for i := range teams {
+				teams[i].more = ", when_store_down: " + policy
+				text += teams[i].team(10)
+			}
+			for range 2 {
+				w.all = append(w.all, gatewaytest.Start(t, text))
+			}
+			w.Gateway = w.all[0]
+			// Three heartbeats long, so that each instance has heard of the other.
+			if a := w.Post(other, chat, ask("sim-out1-wait300ms")); a.Status != 200 {
+				t.Fatalf("got %d\n%s", a.Status, a.Body)
+			}
+			w.redis.Kill()
+			w.Eventually("noticed", eventually, func() bool { return w.Metrics().Sum("llmgw_store_up") == 0 })
+			for _, k := range teams {
+				got := map[string]int{}
+				for range 12 {
+					a := w.Post(k.secret(), chat, ask(matrixModel, bound(20)), "X-LLMGW-User", "ann")
+					got[a.Code()]++
+					if a.Code() != "" && !strings.HasSuffix(a.LimitedBy(), "/edge") {
+						t.Errorf("%s: limited by %q\n%s", k.name(), a.LimitedBy(), a.Body)
+					}
+				}
+				if got[""] != want || policy == "closed" && got["limiter_unavailable"] != 12 {
+					t.Errorf("%s: got %v, want %d admitted", k.name(), got, want)
 				}
 			}
 		})
