@@ -9,11 +9,9 @@ import (
 // encodings lead from the start of the name of one of OpenAI's models to its
 // encoding.
 var encodings = map[string]string{
-	"gpt-5": "o200k_base", "gpt-4.5": "o200k_base", "gpt-4.1": "o200k_base", "gpt-4o": "o200k_base",
-	"gpt4o": "o200k_base", "chatgpt-": "o200k_base", "gpt-oss": "o200k_base", "o1": "o200k_base",
-	"o3": "o200k_base", "o4": "o200k_base", "codex-": "o200k_base", "computer-use": "o200k_base",
-	"gpt-image": "o200k_base", "gpt-realtime": "o200k_base", "gpt-audio": "o200k_base", "omni-moderation": "o200k_base",
-	"gpt-": "o200k_base", // what is to come
+	"gpt-":  "o200k_base", // all but those below, and what is to come
+	"gpt4o": "o200k_base", "chatgpt-": "o200k_base", "o1": "o200k_base", "o3": "o200k_base", "o4": "o200k_base",
+	"codex-": "o200k_base", "computer-use": "o200k_base", "omni-moderation": "o200k_base",
 
 	"gpt-4": "cl100k_base", "gpt-3.5": "cl100k_base", "gpt-35": "cl100k_base",
 	"text-embedding-": "cl100k_base", "davinci-002": "cl100k_base", "babbage-002": "cl100k_base",
