@@ -7,13 +7,13 @@
 //	routes.go     gin's routes, 404 and 405, listings of models
 //	serve.go      the path
 //	accept.go     the body
-//	plan.go       model, estimate, lines
+//	plan.go       estimate, lines; model.go the models and who serves them
 //	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
 //	              values.go how many users and addresses are told apart
 //	attempt.go    several attempts of one call, retry.go those that have no name
 //	stream.go     the answer, byte for byte
-//	settle.go     how a call can end and what it is then charged
-//	record.go     what is told of it afterwards
+//	ending.go     how a call can end and what it is then charged, settle.go that it is once
+//	record.go     what is told of it afterwards, entry.go to the usage log
 //	explain.go    what a request would meet
 //	stored.go     calls about what a provider keeps
 //	passthrough.go  paths that are relayed for a flat charge

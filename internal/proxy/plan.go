@@ -3,8 +3,6 @@ package proxy
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"llmgw/internal/budget"
@@ -15,42 +13,6 @@ import (
 	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
 )
-
-// Model is a name that clients may ask for, ready to serve.
-type Model struct {
-	Name      string // "*": any other name
-	Targets   []upstream.Target
-	Rules     estimate.Rules // but for what is a target's own
-	CapOutput bool           // write the most that it may reserve into a request that set no bound
-	Weights   tokens.Rates
-	Prices    *tokens.Rates // micro-dollars a token; nil: none
-	Limits    []*budget.Limit
-	Created   int64 // unix seconds, for listings
-}
-
-// amount is what usage counts for in a limit of unit. requests is what the call
-// counts for in a limit of requests.
-func (m *Model) amount(unit budget.Unit, u tokens.Usage, requests int64) int64 {
-	switch unit {
-	case budget.Tokens:
-		return int64(m.Weights.Cost(u))
-	case budget.InputTokens:
-		return int64(u.Input)
-	case budget.OutputTokens:
-		return int64(u.Output)
-	case budget.Requests:
-		return requests
-	case budget.USD:
-		if m.Prices == nil {
-			return 0
-		}
-		return int64(m.Prices.Cost(u))
-	case budget.Concurrency:
-		return 1
-	default:
-		return 0
-	}
-}
 
 // caller is who asks, as far as limits are concerned. User is empty until the
 // body is read.
@@ -107,25 +69,6 @@ func (p *plan) limitedBy(l budget.Line) string {
 	return l.Limit.By()
 }
 
-// label is the model's name for metrics: names that only "*" covers share one.
-func (p *plan) label() string {
-	if p.model.Name == wildcard {
-		return "other"
-	}
-	return p.model.Name
-}
-
-// label is the label of the model that a client names, which may be nothing.
-func (r *Rules) label(name string) string {
-	if _, configured := r.Models[name]; configured && name != wildcard {
-		return name
-	}
-	return "other"
-}
-
-// wildcard is the model that stands for every other name.
-const wildcard = "*"
-
 // plan resolves a parsed call: the model it may use, the targets that speak its
 // dialect, its estimate, and the lines that it draws on.
 func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialect.Call) (*plan, error) {
@@ -146,73 +89,6 @@ func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialec
 	}
 	p.lines = rules.lines(p)
 	return p, nil
-}
-
-// model finds the model that name asks for, as team may use it. A configured
-// model that the team may not use is ModelNotAllowed; any other is
-// ModelNotFound.
-func (r *Rules) model(team *tenant.Team, name string) (*Model, error) {
-	if m, ok := r.Models[name]; ok && name != wildcard {
-		if team.Allows(name) {
-			return m, nil
-		}
-		return nil, &fault.Error{
-			Code: fault.ModelNotAllowed, Param: "model", NoRetry: true,
-			Message: fmt.Sprintf("Team %q may not use the model %q.", team.Name, name),
-		}
-	}
-	if m, ok := r.Models[wildcard]; ok && name != "" && (team.Allows(name) || team.Allows(wildcard)) {
-		return m, nil
-	}
-	return nil, &fault.Error{
-		Code: fault.ModelNotFound, Param: "model", NoRetry: true,
-		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists what this key may use.", name),
-	}
-}
-
-// speaks tells whether a provider's dialect serves calls of a client's dialect.
-func speaks(provider, client string) bool {
-	return provider == client || (client == "openai" && provider == "azure") || (client == "azure" && provider == "openai")
-}
-
-func targetsFor(m *Model, client string) []upstream.Target {
-	if i := slices.IndexFunc(m.Targets, func(t upstream.Target) bool { return !speaks(t.Provider.Dialect, client) }); i < 0 {
-		return m.Targets
-	}
-	var able []upstream.Target
-	for _, t := range m.Targets {
-		if speaks(t.Provider.Dialect, client) {
-			able = append(able, t)
-		}
-	}
-	return able
-}
-
-// wrongDialect refuses a call for a model that is served in other dialects, and
-// names where.
-func (g *Gateway) wrongDialect(name string, m *Model) error {
-	var use []string
-	for _, t := range m.Targets {
-		if e := g.endpointOf(t.Provider.Dialect); !slices.Contains(use, e) {
-			use = append(use, e)
-		}
-	}
-	return fault.Invalid("model", fmt.Sprintf("The model %q is not served by this API. Call it at %s.", name, strings.Join(use, " or ")))
-}
-
-// endpointOf is where a client has calls sent to a provider of some dialect.
-func (g *Gateway) endpointOf(provider string) string {
-	for _, d := range g.Dialects {
-		if !speaks(provider, d.Name()) {
-			continue
-		}
-		for _, e := range d.Endpoints() {
-			if e.Operation == dialect.Chat {
-				return e.Method + " " + braced(e.Pattern)
-			}
-		}
-	}
-	return "no path" // a dialect that nobody serves: the configuration has none
 }
 
 // lines is what p draws on: every limit of the gateway, the model, the team

@@ -11,7 +11,6 @@ import (
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
-	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/upstream"
 )
@@ -200,6 +199,21 @@ func (g *Gateway) record(rec *record) {
 	g.Ledger.Record(rec.entry(team, model, now))
 }
 
+// learn lets the estimator compare what an answer used with what was estimated.
+func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
+	if r.Failure != nil || (!r.InputKnown && !r.OutputKnown) || p.call.RequestsOnly || p.flat {
+		return
+	}
+	expected := p.expected()
+	g.Estimator.Observe(estimate.Observation{
+		Rules: p.rulesFor(p.targets[p.at]), Estimate: expected, Call: p.call, Used: r.Usage,
+		InputKnown: r.InputKnown, OutputKnown: r.OutputKnown, Complete: o == completed,
+	})
+	if r.InputKnown && expected.Input > 0 {
+		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(expected.Input))
+	}
+}
+
 // recordTokens counts what was reserved, used and given back.
 func (g *Gateway) recordTokens(rec *record, team, model string) {
 	if !rec.admitted {
@@ -217,72 +231,4 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 	if rec.ending.estimated {
 		g.Metrics.SettlementEstimated(team, model)
 	}
-}
-
-// learn lets the estimator compare what an answer used with what was estimated.
-func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
-	if r.Failure != nil || (!r.InputKnown && !r.OutputKnown) || p.call.RequestsOnly || p.flat {
-		return
-	}
-	expected := p.expected()
-	g.Estimator.Observe(estimate.Observation{
-		Rules: p.rulesFor(p.targets[p.at]), Estimate: expected, Call: p.call, Used: r.Usage,
-		InputKnown: r.InputKnown, OutputKnown: r.OutputKnown, Complete: o == completed,
-	})
-	if r.InputKnown && expected.Input > 0 {
-		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(expected.Input))
-	}
-}
-
-// overhead is the time that was the gateway's own: all but waiting for limits,
-// for the provider's turn, and for the provider.
-func (rec *record) overhead(now time.Time) time.Duration {
-	total := now.Sub(rec.began) - rec.held.waited
-	if rec.asked.IsZero() {
-		return total
-	}
-	if rec.sent.IsZero() { // nothing was answered: what came after asking was not ours
-		return rec.asked.Sub(rec.began) - rec.held.waited
-	}
-	provider := rec.last.Sub(rec.sent)
-	if rec.attempts > 1 || rec.queued > 0 {
-		provider = rec.last.Sub(rec.asked)
-	}
-	return max(0, total-provider)
-}
-
-func (rec *record) errorType() string {
-	if rec.code != "" {
-		return string(rec.code)
-	}
-	if rec.ending.outcome != completed {
-		return string(rec.ending.outcome)
-	}
-	return ""
-}
-
-func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
-	e := ledger.Entry{
-		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
-		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code), Cause: rec.cause,
-		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
-		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
-	}
-	if rec.caller.Key != nil {
-		e.KeyID = rec.caller.Key.ID
-	}
-	if p := rec.plan; p != nil {
-		e.Model = p.call.Model
-		e.Reserved = p.reserved().Total()
-		if p.model.Prices != nil {
-			e.MicroUSD = int64(p.model.Prices.Cost(rec.ending.usage))
-		}
-	}
-	if rec.target.Provider != nil {
-		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.target.Model
-	}
-	if !rec.first.IsZero() {
-		e.FirstToken = rec.first.Sub(rec.began)
-	}
-	return e
 }

@@ -124,24 +124,6 @@ func closeAnswer(resp *upstream.Response, s *settlement) {
 	_ = resp.Close() // it was read to its end, or is not wanted any more
 }
 
-// unanswered is how a call ends that got no answer.
-func unanswered(p *plan, client context.Context, sent bool, err error) ending {
-	if client.Err() != nil {
-		if sent {
-			return inputOnly(p)
-		}
-		return refunded(clientGone)
-	}
-	switch fault.From(err).Code {
-	case fault.UpstreamTimeout:
-		return refunded(timedOut)
-	case fault.UpstreamCapacity:
-		return refunded(refused)
-	default:
-		return refunded(upstreamError)
-	}
-}
-
 // identify finds who asks, before anything is kept of the request.
 func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)

@@ -77,17 +77,6 @@ func isStream(c *dialect.Call, resp *upstream.Response) bool {
 	}
 }
 
-// unbegun is how a call ends whose answer broke before the client got anything
-// of it.
-func (a *relayed) unbegun(err error) ending {
-	if len(a.held) == 0 {
-		return unanswered(a.s.plan, a.client, true, err)
-	}
-	a.resp.Meter.End()
-	report := a.resp.Meter.Report()
-	return metered(a.s.plan, a.outcome(err, report), a.resp.Status, report)
-}
-
 // writeHead sends status and headers, once.
 func (a *relayed) writeHead() {
 	if a.begun {
@@ -278,31 +267,4 @@ func (a *relayed) finish(err error) {
 	for name, values := range trailer {
 		a.w.Header()[http.TrailerPrefix+name] = values
 	}
-}
-
-// outcome names how the transfer ended.
-func (a *relayed) outcome(err error, report dialect.Report) outcome {
-	switch {
-	case report.Complete && a.after == 0:
-		return completed // also if the client left after all of it
-	case a.client.Err() != nil || a.gone:
-		return clientGone
-	case err == nil && !a.streams && a.resp.Status >= 400, a.streams && report.Failure != nil:
-		return upstreamError // the provider says itself that it failed
-	case err != nil && fault.From(err).Code == fault.UpstreamTimeout:
-		return timedOut
-	case err == nil && !a.streams:
-		return completed // a document that is not what the API gives: settled by estimate
-	default:
-		return upstreamTruncated
-	}
-}
-
-// brokenOff is what a client is told at the end of a broken answer, beside that
-// its connection breaks.
-func brokenOff(o outcome) *fault.Error {
-	if o == timedOut {
-		return fault.New(fault.UpstreamTimeout, "The provider stopped sending its answer.")
-	}
-	return fault.New(fault.UpstreamError, "The provider broke off its answer.")
 }

@@ -53,7 +53,7 @@ func (b *body) isError() {
 // provider broke off.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.read(p)
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
 	return n, b.explain(err)

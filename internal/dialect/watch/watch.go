@@ -7,7 +7,8 @@
 // vocabulary. reading.go takes the meaning of one event after another, with
 // counts.go for usage, text.go for text that is counted, failure.go for errors
 // and embedded.go for documents within documents. meter.go frames an answer and
-// reports; hide.go takes usage out of a stream; decode.go reads compressed
+// reports; hide.go takes usage out of a stream, chunk.go out of one chunk and
+// blank.go out of one that is too large to be held; decode.go reads compressed
 // answers.
 //
 // An answer is never held: its JSON is read as it comes, whatever its size.

@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"time"
+
+	"llmgw/internal/ledger"
+)
+
+// overhead is the time that was the gateway's own: all but waiting for limits,
+// for the provider's turn, and for the provider.
+func (rec *record) overhead(now time.Time) time.Duration {
+	total := now.Sub(rec.began) - rec.held.waited
+	if rec.asked.IsZero() {
+		return total
+	}
+	if rec.sent.IsZero() { // nothing was answered: what came after asking was not ours
+		return rec.asked.Sub(rec.began) - rec.held.waited
+	}
+	provider := rec.last.Sub(rec.sent)
+	if rec.attempts > 1 || rec.queued > 0 {
+		provider = rec.last.Sub(rec.asked)
+	}
+	return max(0, total-provider)
+}
+
+func (rec *record) errorType() string {
+	if rec.code != "" {
+		return string(rec.code)
+	}
+	if rec.ending.outcome != completed {
+		return string(rec.ending.outcome)
+	}
+	return ""
+}
+
+func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
+	e := ledger.Entry{
+		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
+		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code), Cause: rec.cause,
+		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
+		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
+	}
+	if rec.caller.Key != nil {
+		e.KeyID = rec.caller.Key.ID
+	}
+	if p := rec.plan; p != nil {
+		e.Model = p.call.Model
+		e.Reserved = p.reserved().Total()
+		if p.model.Prices != nil {
+			e.MicroUSD = int64(p.model.Prices.Cost(rec.ending.usage))
+		}
+	}
+	if rec.target.Provider != nil {
+		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.target.Model
+	}
+	if !rec.first.IsZero() {
+		e.FirstToken = rec.first.Sub(rec.began)
+	}
+	return e
+}
