@@ -7,6 +7,7 @@
 //	rules.go   from the configuration to what the parts take
 //	demo.go    the embedded default with its simulated provider
 //	listen.go  listeners, servers, and the order of stopping
+//	certificate.go  what the data plane shows over TLS
 //	reload.go  a new configuration, by signal, by change, by the admin plane
 //	admin.go   what the admin plane asks of the others
 //	switch.go  the main switch
@@ -16,6 +17,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +76,8 @@ type App struct {
 	blocks    *tenant.Blocks
 	gateway   *proxy.Gateway
 	servers   servers
+
+	certificate atomic.Pointer[tls.Certificate] // the data plane's; nil: plain HTTP
 
 	config    atomic.Pointer[config.Config]
 	operators atomic.Pointer[http.Handler] // the admin plane's

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,14 +54,14 @@ func (a *App) listen(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	a.servers.admin.http.ReadTimeout, a.servers.admin.http.WriteTimeout = adminTimeout, adminTimeout
-	if c.Server.TLS.CertFile == "" {
-		return nil
-	}
-	cert, err := tls.LoadX509KeyPair(c.Server.TLS.CertFile, c.Server.TLS.KeyFile)
+	cert, err := loadCertificate(c.Server.TLS)
 	if err != nil {
-		return fmt.Errorf("load the certificate: %w", err)
+		return err
 	}
-	a.servers.data.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	if cert != nil {
+		a.certificate.Store(cert)
+		a.servers.data.http.TLSConfig = a.tlsConfig()
+	}
 	return nil
 }
 

@@ -83,11 +83,19 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	cert, err := loadCertificate(c.Server.TLS)
+	if err != nil {
+		return err
+	}
 	for _, w := range c.Warnings {
 		a.log.Warn("configuration", "warning", w.String())
 	}
-	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || old.Server.TLS != c.Server.TLS {
-		a.log.Warn("addresses and certificates change with a restart only")
+	plain := a.certificate.Load() == nil
+	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || plain != (cert == nil) {
+		a.log.Warn("addresses, and whether there is TLS, change with a restart only")
+	}
+	if !plain && cert != nil {
+		a.certificate.Store(cert)
 	}
 	if !sameStore(old.Store, c.Store) {
 		a.log.Warn("the store changes with a restart only")

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,33 @@ func TestTheDataPlaneSpeaksTLS(t *testing.T) {
 	w := start(t, setup{server: "tls: {cert_file: " + file(t, "cert.pem", cert) + ", key_file: " + file(t, "key.pem", key) + "}"})
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
 	call(t, client, strings.Replace(w.URL, "http:", "https:", 1), 2)
+}
+
+func TestARenewedCertificateIsTakenUp(t *testing.T) {
+	cert, key, _ := certificate(t)
+	certFile, keyFile := file(t, "cert.pem", cert), file(t, "key.pem", key)
+	w := start(t, setup{server: "tls: {cert_file: " + certFile + ", key_file: " + keyFile + "}"})
+	renewed, itsKey, roots := certificate(t)
+	trusted := func() bool {
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(w.URL, "http://"), &tls.Config{RootCAs: roots})
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	}
+	if trusted() {
+		t.Fatal("the first certificate passes for the renewed one")
+	}
+	if err := os.WriteFile(certFile, []byte(renewed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.Admin("POST", "/admin/v1/reload", ""); a.Status != 422 {
+		t.Errorf("with the key of another certificate: got %d, want 422", a.Status)
+	}
+	if err := os.WriteFile(keyFile, []byte(itsKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("renewed", eventually, trusted)
 }
 
 // call makes a call that must succeed with a major version of HTTP.

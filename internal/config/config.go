@@ -38,8 +38,9 @@ type Config struct {
 
 	// Version orders configurations, the newest last: unix milliseconds.
 	Version int64
-	// Files are those that were read, as they were then: the configuration first,
-	// then what ${file:…} names. None without a file.
+	// Files are those that were read, or are named to be, as they were then: the
+	// configuration first, then what ${file:…} names, then the certificate and its
+	// key. None without a file.
 	Files []File
 	// Warnings are what is allowed but hardly meant, in the order of the file.
 	Warnings []Problem

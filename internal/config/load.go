@@ -37,6 +37,9 @@ func LoadAfter(path string, env func(name string) (string, bool), before int64) 
 	if err != nil {
 		return nil, err
 	}
+	if t := c.Server.TLS; t.CertFile != "" {
+		files = append(files, Stat(t.CertFile), Stat(t.KeyFile))
+	}
 	c.Files = files
 	return c, nil
 }
