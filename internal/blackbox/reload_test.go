@@ -1,105 +1,49 @@
 package blackbox
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"llmgw/internal/fakellm"
 )
 
-func TestAFileThatIsPutBackIsInForceThoughItIsOlder(t *testing.T) {
-	s := setup{redis: true, limits: monthly("m", "requests", 100)}
-	w := start(t, s)
-	first := w.Config + ".bak"
-	if err := os.Rename(w.Config, first); err != nil {
-		t.Fatal(err)
-	}
-	s.limits = monthly("m", "requests", 2)
-	w.WriteConfig(s.config(w))
-	capacity := func(want float64) {
-		t.Helper()
-		w.Signal(syscall.SIGHUP)
-		w.Eventually("reloaded", eventually, func() bool {
-			l := w.Limit("search", "m")
-			return l.Amount == want && l.Capacity == want
-		})
-	}
-	capacity(2)
-	if a := w.Post(secret, chat, ask("sim-out1")); a.Header.Get("x-ratelimit-remaining-requests") != "1" {
-		t.Errorf("got %q left of 2, want 1", a.Header.Get("x-ratelimit-remaining-requests"))
-	}
-	long := time.Now().Add(-24 * time.Hour)
-	if err := os.Chtimes(first, long, long); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(first, w.Config); err != nil {
-		t.Fatal(err)
-	}
-	w.Post(secret, chat, ask("sim-out1"))
-	capacity(100)
-	w.Post(secret, chat, ask("sim-out1"))
-	if got := w.Limit("search", "m").Remaining; got != 97 {
-		t.Errorf("got %v left of 100 after three calls, want 97", got)
-	}
-	w.settled()
-}
-
-func TestASecretsFileThatChangesIsTakenUpWithoutASignal(t *testing.T) {
-	key := filepath.Join(t.TempDir(), "key")
-	write := func(content string) {
-		t.Helper()
-		if err := os.WriteFile(key, []byte(content+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("sk-old")
-	w := start(t, setup{
-		fake:      fakellm.Options{Keys: []string{"sk-new"}},
-		models:    "{name: rotated, targets: [{provider: rotating, model: sim-out1}]}",
-		providers: `{name: rotating, dialect: openai, base_url: "http://unknown.invalid/v1", api_keys: ["${file:` + key + `}"]}`,
-	})
-	config, err := os.ReadFile(w.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.WriteConfig(strings.ReplaceAll(string(config), "http://unknown.invalid", w.provider.URL))
-	status := func(want int) {
-		t.Helper()
-		w.Eventually("the key in force", 2*eventually, func() bool { return w.Post(secret, chat, ask("rotated")).Status == want })
-	}
-	status(401)
-	write("sk-new")
-	status(200)
-}
-
-func TestOfTheFileAndTheAdminPlaneTheLastWordIsInForce(t *testing.T) {
-	s := setup{gateways: 2, redis: true}
-	w := start(t, s)
-	everywhere := func(mode string) {
-		t.Helper()
-		for _, g := range w.all {
-			g.Eventually(mode+" everywhere", eventually, func() bool {
-				return strings.Contains(g.Admin("GET", "/admin/v1/enforcement", "").Body, `"mode":"`+mode+`"`)
+// What a reload keeps and what begins anew, in both stores: a counter is its
+// limit's place, name, unit and period (E7).
+func TestE7AReloadKeepsWhatWasUsedWhereTheLimitIsTheSame(t *testing.T) {
+	const month = "{name: edge, unit: tokens, amount: 1000, per: month}"
+	const hour = "{name: edge, unit: tokens, amount: 1000, per: hour}"
+	for _, s := range []struct {
+		what, from, to string
+		left           float64 // of it, after 400 were used under from
+	}{
+		{"a larger month", month, "{name: edge, unit: tokens, amount: 3000, per: month}", 2600},
+		{"a month smaller than what was used", month, "{name: edge, unit: tokens, amount: 300, per: month}", -100},
+		{"a bucket smaller than what was used", hour, "{name: edge, unit: tokens, amount: 300, per: hour}", -100},
+		{"a larger burst", hour, "{name: edge, unit: tokens, amount: 1000, per: hour, burst: 2000}", 1600},
+		{"another algorithm for an hour", hour, "{name: edge, unit: tokens, amount: 1000, per: hour, algorithm: sliding_window}", 600},
+		{"a list for an hour", hour, "{name: edge, unit: tokens, amount: 1000, per: hour, algorithm: sliding_log}", 600},
+		{"another algorithm for a month", month, "{name: edge, unit: tokens, amount: 1000, per: month, algorithm: sliding_window}", 600},
+		{"into shadow", month, "{name: edge, unit: tokens, amount: 1000, per: month, mode: shadow}", 600},
+		{"other policies", month, "{name: edge, unit: tokens, amount: 1000, per: month, when_store_down: closed, on_exceed: wait, max_wait: 1s}", 600},
+		{"another name", month, "{name: edge2, unit: tokens, amount: 1000, per: month}", 1000},
+		{"another unit", month, "{name: edge, unit: output_tokens, amount: 1000, per: month}", 1000},
+		{"another period", month, "{name: edge, unit: tokens, amount: 1000, per: week}", 1000},
+	} {
+		for store, redis := range map[string]bool{"memory": false, "redis": true} {
+			t.Run(s.what+" in "+store, func(t *testing.T) {
+				set := setup{redis: redis, limits: s.from}
+				w := start(t, set)
+				if a := w.Post(secret, chat, ask("sim-in100-out300", bound(900))); a.Status != 200 {
+					t.Fatalf("got %d\n%s", a.Status, a.Body)
+				}
+				w.Eventually("settled", eventually, func() bool { return w.Team("search").Limits[0].Open == 0 })
+				w.WriteConfig(strings.Replace(set.config(w), s.from, s.to, 1))
+				w.Signal(syscall.SIGHUP)
+				w.Eventually("as the new limit has it", eventually, func() bool {
+					got := w.Team("search").Limits[0].Remaining
+					return got >= s.left && got < s.left+10 // an hour's limit gains one each few seconds
+				})
+				w.settled()
 			})
-		}
-	}
-	if a := w.Admin("PUT", "/admin/v1/enforcement", `{"mode":"shadow"}`); a.Status != 200 {
-		t.Fatalf("got %d %s", a.Status, a.Body)
-	}
-	everywhere("shadow")
-	s.top = "enforcement: 'off'"
-	w.WriteConfig(s.config(w))
-	if a := w.Admin("POST", "/admin/v1/reload", ""); a.Status != 200 {
-		t.Fatalf("reload: got %d %s", a.Status, a.Body)
-	}
-	everywhere("off") // the other instance has it from the store, so it is no flicker of this one
-	for _, by := range []string{"the admin plane", "the configuration"} {
-		if !strings.Contains(w.Log(), `"by":"`+by+`"`) {
-			t.Errorf("the log does not say that %s turned the switch", by)
 		}
 	}
 }
