@@ -111,6 +111,23 @@ func TestARefusalHasTheShapeOfTheAPIThatWasCalled(t *testing.T) {
 	}
 }
 
+func TestAGeminiStreamThatIsAnArrayIsRefusedInOne(t *testing.T) {
+	w := everyDialect(t, "{name: tpm, unit: tokens, amount: 6000, per: minute, start: empty}")
+	for action, array := range map[string]bool{"streamGenerateContent": true, "streamGenerateContent?alt=sse": false, "generateContent": false, "generateContent?alt=json": false} {
+		for _, key := range []string{secret, "sk-nobody"} {
+			a := w.Post(key, "/v1beta/models/on-gemini:"+action, geminiBody)
+			body, inArray := strings.CutPrefix(strings.TrimSpace(a.Body), "[")
+			if inArray {
+				body, inArray = strings.CutSuffix(body, "]")
+			}
+			var doc struct{ Error struct{ Code int } }
+			if err := json.Unmarshal([]byte(body), &doc); err != nil || doc.Error.Code != a.Status || inArray != array {
+				t.Errorf("%s: got %d, in an array: %v, %v\n%s", action, a.Status, inArray, err, a.Body)
+			}
+		}
+	}
+}
+
 func TestAStreamThatIsNoEventStreamIsCutVisiblyToo(t *testing.T) {
 	w := everyDialect(t, tokensLimit())
 	a, err := w.Try(secret, "/v1beta/models/sim-end3-chunks8:streamGenerateContent", geminiBody)

@@ -55,17 +55,29 @@ func routed(pattern string) string {
 	return pattern
 }
 
+// variant is a dialect that answers some calls in another way, by their query.
+type variant interface {
+	For(e dialect.Endpoint, query string) dialect.Dialect
+}
+
 // handle serves the endpoints that share a route: several if they differ by
 // their actions. The gin.Context is pooled and stays here: serve gets values
 // only.
 func (g *Gateway) handle(d dialect.Dialect, endpoints []dialect.Endpoint) gin.HandlerFunc {
+	v, varies := d.(variant)
 	return func(c *gin.Context) {
 		path := c.Request.URL.EscapedPath()
 		for _, e := range endpoints {
-			if params, ok := dialect.Match(e.Pattern, path); ok {
-				g.serve(c.Writer, c.Request, route{dialect: d, endpoint: e}, params)
-				return
+			params, ok := dialect.Match(e.Pattern, path)
+			if !ok {
+				continue
 			}
+			rt := route{dialect: d, endpoint: e}
+			if varies {
+				rt.dialect = v.For(e, c.Request.URL.RawQuery)
+			}
+			g.serve(c.Writer, c.Request, rt, params)
+			return
 		}
 		g.unrouted(notFound)(c)
 	}

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"encoding/json"
 	"bytes"
 	"strings"
 	"testing"
@@ -160,5 +161,23 @@ func TestARefusalHasGooglesDetails(t *testing.T) {
 	}
 	if got, _ := statusOf(&fault.Error{Code: fault.UpstreamError, Status: 529}); got != 529 {
 		t.Errorf("a status that is passed on is %d, want 529", got)
+	}
+}
+
+func TestAnErrorInThePlaceOfAnArrayIsOne(t *testing.T) {
+	stream := dialect.Endpoint{Pattern: "/v1beta/models/:model:streamGenerateContent"}
+	whole := dialect.Endpoint{Pattern: "/v1beta/models/:model:generateContent"}
+	for _, s := range []struct {
+		endpoint dialect.Endpoint
+		query    string
+		array    bool
+	}{
+		{stream, "", true}, {stream, "alt=json&key=k", true}, {stream, "alt=sse", false}, {stream, "key=k&alt=sse", false}, {stream, "%zz", true}, {whole, "", false},
+	} {
+		d := Dialect{}.For(s.endpoint, s.query)
+		body := string(d.Refusal(fault.New(fault.Internal, "No."), "r").Body)
+		if got := strings.HasPrefix(body, `[{"error":{`) && strings.HasSuffix(body, "}}]\n"); got != s.array || !json.Valid([]byte(body)) || d.Name() != Name {
+			t.Errorf("%s?%s: got %s", s.endpoint.Pattern, s.query, body)
+		}
 	}
 }

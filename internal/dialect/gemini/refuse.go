@@ -1,8 +1,11 @@
 package gemini
 
 import (
+	"bytes"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -13,6 +16,28 @@ import (
 // Refusal implements dialect.Dialect.
 func (Dialect) Refusal(e *fault.Error, requestID string) dialect.Document {
 	return dialect.Document{ContentType: "application/json; charset=UTF-8", Body: append(appendError(nil, e, requestID), '\n')}
+}
+
+// For is the dialect as a call to an endpoint is answered in it: a stream that is
+// not asked for as events is an array, and so is the error in its place.
+func (d Dialect) For(e dialect.Endpoint, query string) dialect.Dialect {
+	if !strings.HasSuffix(e.Pattern, ":"+streamGenerate) {
+		return d
+	}
+	if values, err := url.ParseQuery(query); err == nil && values.Get("alt") == "sse" {
+		return d
+	}
+	return arrays{d}
+}
+
+// arrays is the dialect where streams are arrays.
+type arrays struct{ Dialect }
+
+// Refusal implements dialect.Dialect.
+func (d arrays) Refusal(e *fault.Error, requestID string) dialect.Document {
+	doc := d.Dialect.Refusal(e, requestID)
+	doc.Body = append(append([]byte("["), bytes.TrimSpace(doc.Body)...), "]\n"...)
+	return doc
 }
 
 // ErrorEvent implements dialect.Dialect.
