@@ -1,8 +1,8 @@
 package gemini
 
 import (
-	"encoding/json"
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
