@@ -12,51 +12,109 @@ import (
 // in one instant to be refused again. A few clients get their exact wait; from
 // the herdSize-th that is still waiting on, each is told to come when those
 // before it will have taken what the limit gains until then.
+//
+// Who is before whom is a fair queue of callers: the first promise to each comes
+// before the second to any. So who ignores its waits and asks all the time puts
+// off its own next turn, and that of another caller by one turn at most.
 type herd struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
-	until [1024]promises // by hash of the counter: a collision only adds spread
+	until [1024]*promises // by hash of the counter: a collision only adds spread
 }
 
 // promises are the waits that one counter's clients were told and that have not
-// passed.
+// passed. Turns are lengths of time that the limit takes to gain what they want;
+// those of a caller come one after the other, those of different ones take turns.
 type promises struct {
 	waiting int
 	ends    time.Time // when the last of them comes
+	at      time.Time // of which moment turn is
+	turn    time.Duration
+	last    [callers]time.Duration // the end of each caller's last turn
 }
 
-// herdSize is how many refused clients of a counter may wait for the same
-// moment: below it, waits are exact.
-const herdSize = 8
+const (
+	// herdSize is how many refused clients of a counter may wait for the same
+	// moment: below it, waits are exact.
+	herdSize = 8
+	// callers is how many are told apart, by hash; more share their turns.
+	callers = 64
+)
 
 func newHerd() *herd { return &herd{seed: maphash.MakeSeed()} }
 
-// spread returns the wait to tell a client that was refused line and would fit
-// after wait if it were alone. The result is wait or more, and never longer
-// than longestHint unless wait is.
-func (h *herd) spread(l *budget.Limit, line budget.Line, wait time.Duration) time.Duration {
+// turn is a wait to be told.
+type turn struct {
+	queue  string        // who waits for the same, by queueOf
+	caller string        // who waits
+	wait   time.Duration // until it would fit if nobody else waited
+	gain   time.Duration // how long the limit takes to gain what it wants
+}
+
+// spread returns the wait to tell a client that was refused: t.wait or more, and
+// never longer than longestHint unless t.wait is.
+func (h *herd) spread(t turn) time.Duration {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &h.until[maphash.String(h.seed, queueOf(l, line))%uint64(len(h.until))]
-	if now.After(p.ends) {
-		*p = promises{}
+	slot := &h.until[maphash.String(h.seed, t.queue)%uint64(len(h.until))]
+	if *slot == nil || now.After((*slot).ends) {
+		*slot = &promises{at: now, ends: now}
 	}
+	p := *slot
 	p.waiting++
-	comes := now.Add(wait)
-	if p.waiting > herdSize && p.ends.After(comes) {
-		comes = p.ends
-	}
+	wait := t.wait
 	if p.waiting >= herdSize {
-		comes = comes.Add(gain(l, line.Amount))
+		wait += p.queue(now, int(maphash.String(h.seed, t.caller)%callers), t.gain)
 	}
-	if told := comes.Sub(now); told > longestHint {
-		comes = now.Add(max(wait, jitter(longestHint/2, longestHint)))
+	if wait > longestHint {
+		wait = max(t.wait, jitter(longestHint/2, longestHint))
 	}
-	if comes.After(p.ends) {
+	if comes := now.Add(wait); comes.After(p.ends) {
 		p.ends = comes
 	}
-	return comes.Sub(now)
+	return wait
+}
+
+// queue gives a caller its next turn and returns how long it and those before it
+// take. A turn that is too far away to be told is not given.
+func (p *promises) queue(now time.Time, caller int, gain time.Duration) time.Duration {
+	p.advance(now)
+	mine := max(p.turn, p.last[caller]) + gain
+	var before time.Duration
+	for _, last := range p.last {
+		before += max(0, min(last, mine)-p.turn)
+	}
+	before += mine - max(p.turn, p.last[caller])
+	if before <= longestHint {
+		p.last[caller] = mine
+	}
+	return before
+}
+
+// advance brings turn to now: those who have turns left share the time that has
+// passed.
+func (p *promises) advance(now time.Time) {
+	passed := now.Sub(p.at)
+	p.at = now
+	for passed > 0 {
+		active, next := time.Duration(0), passed
+		for _, last := range p.last {
+			if last > p.turn {
+				active++
+				next = min(next, last-p.turn)
+			}
+		}
+		step := passed
+		if active > 0 {
+			step = min(next, passed/active)
+		}
+		if active == 0 || step == 0 {
+			return
+		}
+		p.turn += step
+		passed -= step * active
+	}
 }
 
 // queueOf names those who wait for the same. Large requests have a claim that

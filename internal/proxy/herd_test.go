@@ -30,10 +30,13 @@ func (v *visits) Pop() any {
 	return last
 }
 
+// tells is what a client that is refused is told.
+type tells func(client int, t turn) time.Duration
+
 // stampede lets clients ask for one request each of a limit that has nothing
 // left, every one coming back when it is told to. It returns how many calls that
 // took, and how long.
-func stampede(t *testing.T, clients int, perMinute int64, told func(l *budget.Limit, line budget.Line, wait time.Duration) time.Duration) (calls int, took time.Duration) {
+func stampede(t *testing.T, clients int, perMinute int64, told tells) (calls int, took time.Duration) {
 	t.Helper()
 	store := memstore.New(nil)
 	l := teamTPM()
@@ -57,7 +60,8 @@ func stampede(t *testing.T, clients int, perMinute int64, told func(l *budget.Li
 		v := heap.Pop(queue).(visit)
 		time.Sleep(time.Until(v.due))
 		if answer := ask(1); answer.Outcome != budget.Granted {
-			heap.Push(queue, visit{time.Now().Add(told(l, line, answer.Wait)), v.client})
+			wait := told(v.client, turn{queue: queueOf(l, line), wait: answer.Wait, gain: gain(l, 1)})
+			heap.Push(queue, visit{time.Now().Add(wait), v.client})
 		}
 	}
 	return calls - 1, time.Since(began) // without the one that emptied the limit
@@ -67,17 +71,25 @@ func stampede(t *testing.T, clients int, perMinute int64, told func(l *budget.Li
 // together, and one of them is served: half a million calls. Each told its own,
 // they need little more than one each for asking and one for having.
 func TestS34AHerdIsSpreadSoThatItsCallsStayFew(t *testing.T) {
+	exact := func(*herd) tells { return func(_ int, t turn) time.Duration { return t.wait } }
+	ofOne := func(h *herd) tells { return func(_ int, t turn) time.Duration { return h.spread(t) } }
+	ofMany := func(h *herd) tells {
+		return func(client int, t turn) time.Duration {
+			t.caller = fmt.Sprint(client)
+			return h.spread(t)
+		}
+	}
 	for _, s := range []struct {
 		what      string
-		told      func(*herd) func(*budget.Limit, budget.Line, time.Duration) time.Duration
+		told      func(*herd) tells
 		from, to  int // calls
 		perMinute int64
 	}{
-		{"exact waits", func(*herd) func(*budget.Limit, budget.Line, time.Duration) time.Duration {
-			return func(_ *budget.Limit, _ budget.Line, wait time.Duration) time.Duration { return wait }
-		}, 500_000, 502_000, 1200},
-		{"spread waits", func(h *herd) func(*budget.Limit, budget.Line, time.Duration) time.Duration { return h.spread }, 2000, 2200, 1200},
-		{"spread waits, longer than a client is told to sleep", func(h *herd) func(*budget.Limit, budget.Line, time.Duration) time.Duration { return h.spread }, 2000, 8000, 300},
+		{"exact waits", exact, 500_000, 502_000, 1200},
+		{"spread waits of one caller's clients", ofOne, 2000, 2200, 1200},
+		{"spread waits of a thousand callers", ofMany, 2000, 2200, 1200},
+		{"spread waits of one caller, longer than a client is told to sleep", ofOne, 2000, 8000, 300},
+		{"spread waits of a thousand, longer than a client is told to sleep", ofMany, 2000, 8000, 300},
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,10 +109,63 @@ func TestS34AHerdIsSpreadSoThatItsCallsStayFew(t *testing.T) {
 
 func TestALargeRequestDoesNotComeBackBehindAHerdOfSmallOnes(t *testing.T) {
 	h, l, exact := newHerd(), teamTPM(), 1500*time.Millisecond
-	for range 1000 {
-		h.spread(l, budget.Line{Limit: l, Amount: l.Burst / 4}, exact)
+	ask := func(amount int64) time.Duration {
+		return h.spread(turn{queue: queueOf(l, budget.Line{Limit: l, Amount: amount}), wait: exact, gain: gain(l, amount)})
 	}
-	if got := h.spread(l, budget.Line{Limit: l, Amount: l.Burst/4 + 1}, exact); got != exact {
+	for range 1000 {
+		ask(l.Burst / 4)
+	}
+	if got := ask(l.Burst/4 + 1); got != exact {
 		t.Errorf("got a wait of %v, want the exact %v: its claim would be over", got, exact)
+	}
+}
+
+// One caller ignores what it is told and asks a hundred times a second. What the
+// others are told stays near their exact waits.
+func TestWhoIgnoresItsWaitsPutsOffItsOwnTurnAndNotTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerd()
+		const exact, each = 500 * time.Millisecond, 600 * time.Millisecond
+		ask := func(caller string) time.Duration {
+			return h.spread(turn{queue: "tpm", caller: caller, wait: exact, gain: each})
+		}
+		longest := time.Duration(0)
+		for i := range 6000 { // a minute
+			longest = max(longest, ask("flood"))
+			if i%100 == 99 { // each comes when it was told, and is refused again
+				for _, polite := range []string{"ann", "bob", "cleo"} {
+					// Its own turn, and one of each other at most.
+					if got := ask(polite); got < exact || got > exact+4*each {
+						t.Fatalf("after %d requests of the flood %s is told %v, want %v at most", i, polite, got, exact+4*each)
+					}
+				}
+				time.Sleep(4 * each)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if longest < longestHint/2 {
+			t.Errorf("the flood is told %v at most, want its own turns to be far away", longest)
+		}
+	})
+}
+
+func TestALoneClientsWaitIsExactHoweverOftenItComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerd()
+		for i := range 100 {
+			const exact = 500 * time.Millisecond
+			if got := h.spread(turn{queue: "tpm", caller: "ann", wait: exact, gain: time.Second}); got != exact {
+				t.Fatalf("visit %d: got a wait of %v, want the exact %v", i, got, exact)
+			}
+			time.Sleep(exact + time.Nanosecond)
+		}
+	})
+}
+
+func BenchmarkSpread(b *testing.B) {
+	h := newHerd()
+	b.ReportAllocs()
+	for b.Loop() {
+		h.spread(turn{queue: "team/search\x00tpm\x00", caller: "search-prod\x00anonymous\x0010.0.0.1", wait: time.Second, gain: time.Millisecond})
 	}
 }

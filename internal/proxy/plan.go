@@ -22,6 +22,15 @@ type caller struct {
 	ip   string // the address's counter: IPv6 by /64
 }
 
+// name tells callers apart: by key, user and address.
+func (c caller) name() string {
+	id := ""
+	if c.Key != nil {
+		id = c.Key.ID
+	}
+	return id + "\x00" + c.User + "\x00" + c.ip
+}
+
 // anonymous is the user of requests that name none: they share one counter.
 const anonymous = "anonymous"
 

@@ -35,7 +35,7 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 	default:
 		e.Wait = max(v.Wait, time.Millisecond)
 		if e.Wait <= longestHint {
-			e.Wait = g.herd.spread(l, line, e.Wait)
+			e.Wait = g.herd.spread(turnOf(p, v, e.Wait))
 		}
 		e.NoRetry = e.Wait > longestHint
 		if v.Outcome == budget.Spent && !e.NoRetry {
@@ -47,6 +47,17 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 		e.Message += fmt.Sprintf(" (The store of limits is away: until it is back this instance keeps to its share, %s.)", quantity(l.Unit, share))
 	}
 	return e
+}
+
+// turnOf is the turn to give a request that v refuses, and would fit after wait if
+// nobody else waited. Without the store this instance's share gains its part.
+func turnOf(p *plan, v budget.Verdict, wait time.Duration) turn {
+	line := p.lines[v.Binding]
+	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), wait: wait, gain: gain(line.Limit, line.Amount)}
+	if share := v.Lines[v.Binding].Capacity; v.Degraded && share > 0 && share < line.Limit.Capacity() {
+		t.gain = time.Duration(float64(t.gain) * float64(line.Limit.Capacity()) / float64(share))
+	}
+	return t
 }
 
 func codeOf(o budget.Outcome) fault.Code {

@@ -125,8 +125,11 @@ func TestAFewRefusedClientsGetTheirExactWaitAndAHerdIsSpread(t *testing.T) {
 	line := budget.Line{Limit: l, Amount: 1000} // 600 ms of the limit's rate
 	exact := 1500 * time.Millisecond
 	var waits []time.Duration
+	told := func() time.Duration {
+		return h.spread(turn{queue: queueOf(l, line), wait: exact, gain: gain(l, line.Amount)})
+	}
 	for range 40 {
-		waits = append(waits, h.spread(l, line, exact))
+		waits = append(waits, told())
 	}
 	for i := range herdSize - 1 {
 		if waits[i] != exact {
@@ -139,7 +142,7 @@ func TestAFewRefusedClientsGetTheirExactWaitAndAHerdIsSpread(t *testing.T) {
 		}
 	}
 	for range 200 {
-		waits = append(waits, h.spread(l, line, exact))
+		waits = append(waits, told())
 	}
 	for _, w := range waits {
 		if w < exact || w > longestHint {
