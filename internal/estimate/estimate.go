@@ -7,7 +7,7 @@
 // estimate.go has the types and the order of work; model.go knows models, and
 // encoding.go, chatformat.go and factor.go how each counts; read.go,
 // sections.go, message.go, content.go, together.go, tools.go and schema.go read
-// bodies; image.go, imagerule.go, media.go and picture.go price what is no text;
+// bodies; image.go, imagerule.go, media.go, picture.go and speech.go price what is no text;
 // text.go counts, sample.go bounds that, cache.go and history.go remember it;
 // observe.go, ratio.go, output.go and state.go learn. Package bpe below has the
 // tokenizers.
@@ -264,15 +264,25 @@ func (r *Rules) mostOutput(c *dialect.Call, name string) tokens.Count {
 	if c.HasMaxOutput {
 		bound = max(0, c.MaxOutput)
 	}
-	if c.Endpoint.Operation == dialect.Images {
-		if n, ok := pictureOutput(name, c.Picture); ok {
-			bound = n
-		}
+	if n, ok := ruledOutput(c, name); ok {
+		bound = n
 	}
 	if r.MaxOutput > 0 {
 		bound = min(bound, r.MaxOutput)
 	}
 	return bound
+}
+
+// ruledOutput is the output that a model has a rule for: that of pictures and of
+// speech, where one is known.
+func ruledOutput(c *dialect.Call, name string) (tokens.Count, bool) {
+	switch c.Endpoint.Operation {
+	case dialect.Images:
+		return pictureOutput(name, c.Picture)
+	case dialect.Speech:
+		return speechOutput(name, c)
+	}
+	return 0, false
 }
 
 func (r Rules) clientModel(c *dialect.Call) string {

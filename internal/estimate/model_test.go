@@ -22,6 +22,11 @@ func TestEncodingsFollowFromNames(t *testing.T) {
 		"text-davinci-001": "r50k_base", "davinci": "r50k_base", "ada": "r50k_base", "gpt2": "r50k_base",
 		"qwen3": "qwen3", "Qwen/Qwen2.5-72B-Instruct": "qwen3", "qwen3-coder:30b": "qwen3", "qwq-32b": "qwen3", "qwen.qwen3-32b-v1:0": "qwen3",
 		"qwen3.5": "o200k_base", "qwen-plus": "o200k_base", "qwen": "o200k_base", // another vocabulary, or nobody knows which
+		"qwen1.5-7b-chat": "qwen3", "qwen2-72b": "qwen3", "qwen2.5-coder:7b": "qwen3", "qwen2.5vl:7b": "qwen3", "qwen3-next-80b-a3b": "qwen3",
+		"deepseek-v3": "deepseek_v3", "deepseek-v3.1": "deepseek_v3", "deepseek.v3-v1:0": "deepseek_v3",
+		"ministral-3:8b": "tekken", "ministral-3b-2410": "tekken", "ministral-14b-2512": "tekken", "mistral.ministral-3-8b": "tekken", "magistral": "tekken",
+		"mistral-small-2501": "tekken", "mistral-small-2503": "tekken", "mistral-small3.1:24b": "tekken", "mistral-small3.2:24b": "tekken", "devstral:24b": "tekken",
+		"mistral-small-3.1-24b": "tekken", "mistral-small-24b-instruct-2501": "tekken",
 		"deepseek-chat": "deepseek_v3", "deepseek-reasoner": "deepseek_v3", "deepseek-ai/DeepSeek-V3-0324": "deepseek_v3", "deepseek-v3.2-exp": "deepseek_v3",
 		"deepseek-r1": "deepseek_v3", "deepseek-r1-0528": "deepseek_v3", "deepseek.r1-v1:0": "deepseek_v3", "deepseek-r1:671b": "deepseek_v3",
 		"deepseek-r1:8b": "o200k_base", "deepseek-r1-distill-llama-8b": "o200k_base", "deepseek-r1-distill-qwen-7b": "qwen3", "deepseek-r1-0528-qwen3-8b": "qwen3",
