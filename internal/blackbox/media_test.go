@@ -46,6 +46,7 @@ func TestModerationsImagesAndSoundAreChargedByWhatIsTold(t *testing.T) {
 		{"image-stream", "/v1/images/generations", `{"model":"image-stream","prompt":"hi","stream":true,"partial_images":2}`, "text/event-stream", pictures, 50, 4160, false, false},
 		{"edit", "/v1/images/edits", "", kind, `{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":300,"output_tokens":1056,"total_tokens":1356}}`, 300, 1056, false, true},
 		{"speech", "/v1/audio/speech", `{"model":"speech","input":"hi","voice":"alloy"}`, "audio/mpeg", "ID3\x04\x00 not text at all {\"usage\":{\"input_tokens\":1}}", -1, reserved, true, false},
+		{"gpt-4o-mini-tts", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"hi there, how are you?","voice":"alloy"}`, "audio/mpeg", "ID3\x04\x00", -1, 20 + 2*22, true, false},
 		{"speech-stream", "/v1/audio/speech", `{"model":"speech-stream","input":"hi","voice":"alloy","stream_format":"sse"}`, "text/event-stream", speech, 4, 99, false, false},
 		{"transcript", "/v1/audio/transcriptions", "", kind, `{"text":"the budget","usage":{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},"output_tokens":2,"total_tokens":16}}`, 14, 2, false, true},
 		{"transcript-seconds", "/v1/audio/transcriptions", "", kind, `{"text":"the budget","usage":{"type":"duration","seconds":62}}`, 620, 2, true, true},
