@@ -108,3 +108,17 @@ func BenchmarkALine(b *testing.B) {
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestWhatTheConfigurationCallsThingsIsNoSecret(t *testing.T) {
+	var out bytes.Buffer
+	NewLogger(&out, slog.LevelInfo).Info("request", "team", "pk-platform-team", "key_id", "key-frontend-prod",
+		"limited_by", "key/key-frontend-prod/key-tokens-a-minute", "provider", "fw-fireworks-eu", "model", "sk-proj-0123456789")
+	for _, want := range []string{
+		`"team":"pk-platform-team"`, `"key_id":"key-frontend-prod"`, `"limited_by":"key/key-frontend-prod/key-tokens-a-minute"`,
+		`"provider":"fw-fireworks-eu"`, `"model":"[redacted]"`, // which is the client's word
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %s in %s", want, out.String())
+		}
+	}
+}

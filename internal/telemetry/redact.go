@@ -32,7 +32,16 @@ var secretText = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`"(?:proxy-)?(?:authorization|api[-_]?key|x-api-key|x-goog-api-key|password|secret|cookie|set-cookie|[a-z]+_token)"\s*:\s*(?:"[^"]*"|\[[^\]]*\])`,
 }, "|"))
 
+// plainNames are the names under which the configuration's own words stand, and
+// ours: a key may be called key-frontend-prod and is no secret for it.
+var plainNames = map[string]bool{
+	"request_id": true, "team": true, "key_id": true, "limited_by": true, "endpoint": true, "provider": true, "provider_model": true,
+}
+
 func redactAttr(a slog.Attr) slog.Attr {
+	if plainNames[a.Key] {
+		return a
+	}
 	switch a.Value.Kind() {
 	case slog.KindString:
 		if isSecretName(a.Key) {
