@@ -194,6 +194,7 @@ func TestAnotherTargetIsTriedAtOnce(t *testing.T) {
 		{"a spent quota", answer{status: 429, body: spentBody}},
 		{"a key that is wrong", answer{status: 401}},
 		{"a model that is not there", answer{status: 404}},
+		{"a response before this one that another keeps", answer{status: 400, body: `{"error":{"message":"Previous response with id 'resp_1' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`}},
 		{"no answer in time", answer{after: time.Hour}},
 		{"a stream that begins with an error", answer{status: 200, body: "error overloaded\n"}},
 		{"a stream that breaks off before its first event", answer{status: 200, body: "half", cut: io.ErrUnexpectedEOF}},

@@ -70,9 +70,16 @@ func judge(status int, body []byte, h http.Header, now time.Time) (again, time.D
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
 		return unlessDenied(h), retryAfter(h, now)
 	default:
+		if e.lacks() {
+			return elsewhere, 0
+		}
 		return never, 0
 	}
 }
+
+// lacks tells whether the call is about something that this provider does not
+// keep, such as the response before this one, and another may.
+func (e errorBody) lacks() bool { return strings.HasSuffix(e.code, "_not_found") }
 
 // unlessDenied is anywhere, but elsewhere if the provider says that the same
 // call had better not come again.
