@@ -23,6 +23,16 @@ test('a stream', async () => {
   assert.equal(text, fiveWords);
 });
 
+test('responses, on an Azure provider and on another, and what is stored of them', async () => {
+  const dated = client(key, { apiVersion: '2025-03-01-preview' });
+  for (const model of direct ? ['sim-in20-out5'] : ['on-azure', 'sim-in20-out5']) {
+    const got = await dated.responses.create({ model, input: 'Say something.', max_output_tokens: 50 });
+    assert.equal(got.output_text, fiveWords, model);
+    assert.equal(got.usage.total_tokens, 25);
+    assert.equal((await dated.responses.retrieve(got.id)).id, got.id);
+  }
+});
+
 test('embeddings', async () => {
   const got = await client(key).embeddings.create({ model: 'sim-in7', input: ['one', 'two'] });
   assert.equal(got.data.length, 2);

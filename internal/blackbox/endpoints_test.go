@@ -36,6 +36,8 @@ var plane = []struct{ method, path, endpoint, body, free string }{
 	{"POST", "/openai/v1/chat/completions", "", `{"model":"{}",` + chatMessages + `}`, ""},
 	{"POST", "/openai/v1/responses", "", `{"model":"{}","input":"hi"}`, ""},
 	{"GET", "/openai/v1/responses/resp_1", "/openai/v1/responses/{response_id}", "", "stored"},
+	{"POST", "/openai/responses?api-version=2025-03-01-preview", "/openai/responses", `{"model":"{}","input":"hi"}`, ""},
+	{"GET", "/openai/responses/resp_1?api-version=2025-03-01-preview", "/openai/responses/{response_id}", "", "stored"},
 	{"POST", "/openai/v1/embeddings", "", `{"model":"{}","input":"hi"}`, ""},
 	{"POST", "/v1/messages", "", `{"model":"{}","max_tokens":50,` + chatMessages + `}`, ""},
 	{"POST", "/v1/messages/count_tokens", "", `{"model":"{}",` + chatMessages + `}`, "counts"},

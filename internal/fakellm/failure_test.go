@@ -115,6 +115,8 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{"an unknown path", "/v1/chat", `{}`, 404},
 		{"a method that an endpoint does not have", "/v1/models", `{}`, 405},
 		{"an unknown verb", "/v1beta/models/sim:dance", `{}`, 404},
+		{"nothing stored, by Azure's dated path", "/openai/responses/resp_none/cancel", `{}`, 404},
+		{"a path that begins like responses", "/openai/responsesx", `{}`, 404},
 		{"an Anthropic path under an Azure deployment", "/openai/deployments/sim/messages", `{}`, 404},
 	} {
 		t.Run(s.what, func(t *testing.T) {

@@ -143,6 +143,9 @@ func find(path, method string) (endpoint, bool) {
 	if rest, ok := strings.CutPrefix(path, "/openai/v1/"); ok {
 		return find("/v1/"+rest, method)
 	}
+	if strings.HasPrefix(path, "/openai/responses") { // by a dated version
+		return find("/v1"+strings.TrimPrefix(path, "/openai"), method)
+	}
 	if name, ok := strings.CutPrefix(path, "/v1/models/"); ok {
 		return endpoint{op: oneModel, method: http.MethodGet, name: name}, name != ""
 	}

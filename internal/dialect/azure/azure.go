@@ -28,7 +28,7 @@ func New() dialect.Dialect { return Dialect{} }
 func (Dialect) Name() string { return Name }
 
 // Endpoints implements dialect.Dialect. What is not of one model has no path
-// below a deployment.
+// below a deployment; of that, clients of a dated version have responses.
 func (Dialect) Endpoints() []dialect.Endpoint {
 	all := append(openai.Answered(openai.AzureV1), openai.Stored(openai.AzureV1)...)
 	for _, e := range openai.Answered(openai.AzureDeployments + ":" + openai.ParamDeployment) {
@@ -38,7 +38,12 @@ func (Dialect) Endpoints() []dialect.Endpoint {
 			all = append(all, e)
 		}
 	}
-	return all
+	for _, e := range openai.Answered(openai.AzureDated) {
+		if e.Operation == dialect.Responses || e.Operation == dialect.CountTokens {
+			all = append(all, e)
+		}
+	}
+	return append(all, openai.Stored(openai.AzureDated)...)
 }
 
 // Parse implements dialect.Dialect. The deployment in the path is the model.

@@ -15,7 +15,7 @@ const Azure = "azure"
 const (
 	AzureDeployments = "/openai/deployments/"
 	AzureV1          = "/openai/v1"
-	azureDated       = "/openai"
+	AzureDated       = "/openai"
 )
 
 // azureVersionV1 is the api_version that stands for the v1 surface.
@@ -34,7 +34,7 @@ func prepareAzure(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error
 	}
 	query = strings.TrimSuffix("api-version="+url.QueryEscape(version)+"&"+query, "&")
 	if !ofDeployment(c.Endpoint.Operation) {
-		out.URL = request.URL(to.BaseURL, azureDated+path, query)
+		out.URL = request.URL(to.BaseURL, AzureDated+path, query)
 		out.Body, out.Injected = bodyOf(c, to)
 		return out, nil
 	}
