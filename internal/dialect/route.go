@@ -12,41 +12,47 @@ func Match(pattern, path string) (params map[string]string, ok bool) {
 	if !strings.Contains(pattern, ":") {
 		return nil, pattern == path
 	}
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	if len(want) != len(got) {
-		return nil, false
-	}
 	params = map[string]string{}
-	for i, segment := range want {
-		name, variable := strings.CutPrefix(segment, ":")
-		if !variable {
-			if segment != got[i] {
-				return nil, false
-			}
-			continue
-		}
-		value, err := url.PathUnescape(got[i])
-		name, action, acts := strings.Cut(name, ":")
-		done := true
-		if acts {
-			value, done = strings.CutSuffix(value, ":"+action)
-		}
-		if got[i] == "" || !done || acts && err != nil {
+	for more := true; more; {
+		var want, got string
+		var also bool
+		want, pattern, more = strings.Cut(pattern, "/")
+		got, path, also = strings.Cut(path, "/")
+		if more != also || !matchSegment(want, got, params) {
 			return nil, false
 		}
-		params[name] = value
 	}
 	return params, true
 }
 
-// Likeness is how many segments of path, from its start, are as pattern has
-// them: of a path that no pattern matches it tells the nearest.
-func Likeness(pattern, path string) int {
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	for i := range want {
-		if i == len(got) || want[i] != got[i] && !strings.HasPrefix(want[i], ":") {
-			return i
+// matchSegment reads one segment of a path into params.
+func matchSegment(want, got string, params map[string]string) bool {
+	name, variable := strings.CutPrefix(want, ":")
+	if !variable || got == "" {
+		return want == got
+	}
+	value, err := url.PathUnescape(got)
+	name, action, acts := strings.Cut(name, ":")
+	if acts {
+		value, acts = strings.CutSuffix(value, ":"+action)
+		if !acts || err != nil {
+			return false
 		}
 	}
-	return len(want)
+	params[name] = value
+	return true
+}
+
+// Likeness is how many segments of path, from its start, are as pattern has
+// them: of a path that no pattern matches it tells the nearest.
+func Likeness(pattern, path string) (n int) {
+	for more, also := true, true; more && also; n++ {
+		var want, got string
+		want, pattern, more = strings.Cut(pattern, "/")
+		got, path, also = strings.Cut(path, "/")
+		if want != got && !strings.HasPrefix(want, ":") {
+			break
+		}
+	}
+	return n
 }
