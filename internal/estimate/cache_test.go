@@ -131,3 +131,57 @@ func TestEstimatingWhatIsKnownAllocatesAlmostNothing(t *testing.T) {
 		t.Errorf("%v allocations, want at most 2", n)
 	}
 }
+
+// small is a conversation of messages that are too small to be remembered one by
+// one.
+func small(messages int) string {
+	var all []string
+	for i := range messages {
+		all = append(all, fmt.Sprintf(`{"role":"user","content":"%d %s"}`, i, long[:cachedBytes-100]))
+	}
+	return `{"messages":[` + strings.Join(all, ",") + `]}`
+}
+
+func TestASecondTurnCountsOnlyWhatIsNew(t *testing.T) {
+	const first, more = 200, 120 // of 0.4 KB
+	// A turn may count little more than the first one has: what is beyond would
+	// be samples.
+	e := New(Config{ExactBytes: first * cachedBytes, LargeBytes: 1 << 20})
+	if estimated(t, e, call(t, dialect.Chat, small(first))).Sampled {
+		t.Fatal("the first turn is sampled")
+	}
+	for turn := 1; turn <= 4; turn++ {
+		body := small(first + turn*more)
+		got := estimated(t, e, call(t, dialect.Chat, body))
+		if want := estimated(t, New(Config{}), call(t, dialect.Chat, body)); got != want {
+			t.Fatalf("turn %d: %+v, want %+v without a sample", turn, got, want)
+		}
+	}
+	if !estimated(t, New(e.config), call(t, dialect.Chat, small(first+4*more))).Sampled {
+		t.Error("the last turn is counted whole where nothing is remembered: the test shows nothing")
+	}
+}
+
+func TestTargetsThatCountAlikeAreReadOnceForAll(t *testing.T) {
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, strings.Repeat(long, 5))
+	rules := []Rules{{ProviderModel: "gpt-4o"}, {ProviderModel: "gpt-4.1"}, {Dialect: "azure", ProviderModel: "my-deployment"}, {ProviderModel: "gpt-4"}}
+	entries := func(e *Estimator) (n int) {
+		for i := range e.cache.shards {
+			for _, set := range e.cache.shards[i].sets {
+				for _, k := range set.keys {
+					if k != (cacheKey{}) {
+						n++
+					}
+				}
+			}
+		}
+		return n
+	}
+	e := New(Config{})
+	if _, err := e.EstimateEach(call(t, dialect.Chat, body), rules); err != nil {
+		t.Fatal(err)
+	}
+	if got := entries(e); got != 2 {
+		t.Errorf("the message was read %d times, want once for each of the two encodings", got)
+	}
+}
