@@ -46,7 +46,7 @@ func TestWhatAnthropicAddsForTools(t *testing.T) {
 		{[]string{"claude-3-5-sonnet-20241022", "claude-sonnet-4-5-20250929", "claude-haiku-4-5", "claude-opus-4-1", "claude"}, 346, 313},
 		{[]string{"claude-opus-4-5-20251101"}, 496, 588},
 		{[]string{"claude-opus-4-6", "claude-sonnet-4-6"}, 497, 589},
-		{[]string{"claude-opus-4-7", "us.anthropic.claude-opus-4-7-v1:0"}, 675, 804},
+		{[]string{"claude-opus-4-7", "us.anthropic.claude-opus-4-7-v1:0", "pool-3.claude-opus-4-7"}, 675, 804},
 		{[]string{"claude-opus-4-8", "claude-sonnet-4-9"}, 290, 410},
 		{[]string{"claude-sonnet-5", "claude-opus-5-1", "claude-haiku-6"}, 354, 474},
 	} {
