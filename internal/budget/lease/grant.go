@@ -26,7 +26,9 @@ type lease struct {
 	ended    []int64 // used by requests that have ended; of slots nothing
 	open     []int64 // reserved by requests that have not
 	noted    []int64 // used by those so far
+	lost     []int64 // what a crash charges of those, noted included
 	reported []int64 // told to the store as used
+	before   []int64 // what had ended when the store was last told; nil: it was not
 
 	members int
 	states  []budget.LineState // just after the lease was granted
@@ -196,8 +198,8 @@ func (s *Store) acquire(g *group, r *budget.Request, amounts []int64) {
 	l := &lease{id: ask.ID, group: g, epoch: r.Epoch, crash: r.CrashCharge, lines: ask.Lines}
 	n := len(amounts)
 	l.size = amounts
-	numbers := make([]int64, 5*n)
-	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.reported} {
+	numbers := make([]int64, 6*n)
+	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.lost, &l.reported} {
 		*list = numbers[i*n : (i+1)*n : (i+1)*n]
 	}
 	s.asking.Go(func() { s.ask(l, ask) })

@@ -21,7 +21,8 @@
 // kind are passed on, and so is everything else.
 //
 // What ended in a lease is reported to the store every 50 ms. A gateway that is
-// killed has at most so much not yet reported; the rest is charged as reported.
+// killed has at most so much not yet reported, and is charged for it as much as
+// between the last two reports.
 //
 // lease.go is the Store's life, group.go who is busy and how much they need,
 // grant.go and member.go the requests' side of a lease, upkeep.go the store's

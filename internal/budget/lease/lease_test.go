@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,9 @@ type counting struct {
 	*memstore.Store
 	reserves, reports, settles atomic.Int64
 	down                       atomic.Bool
+
+	mu   sync.Mutex
+	told []budget.Progress
 }
 
 var errDown = errors.New("down")
@@ -36,6 +40,9 @@ func (c *counting) Report(ctx context.Context, p []budget.Progress) error {
 	if c.down.Load() {
 		return errDown
 	}
+	c.mu.Lock()
+	c.told = append(c.told, p...)
+	c.mu.Unlock()
 	return c.Store.Report(ctx, p)
 }
 

@@ -13,19 +13,20 @@ import (
 type member struct {
 	lease   *lease
 	amounts []int64
-	noted   []int64 // used so far; the group's mu guards both it and over
+	noted   []int64 // used so far; the group's mu guards it, lost and over
+	lost    []int64 // what a crash charges, at least what is noted
 	over    bool    // it has ended
-	space   [16]int64
+	space   [24]int64
 }
 
 func newMember(l *lease, r *budget.Request) *member {
 	n := len(r.Lines)
 	m := &member{lease: l}
 	numbers := m.space[:]
-	if 2*n > len(numbers) {
-		numbers = make([]int64, 2*n)
+	if 3*n > len(numbers) {
+		numbers = make([]int64, 3*n)
 	}
-	m.amounts, m.noted = numbers[:n:n], numbers[n:2*n]
+	m.amounts, m.noted, m.lost = numbers[:n:n], numbers[n:2*n:2*n], numbers[2*n:3*n]
 	for i := range r.Lines {
 		m.amounts[i] = r.Lines[i].Amount
 	}
@@ -49,16 +50,26 @@ func (m *member) again(r *budget.Request) (budget.Verdict, error) {
 	return v, nil
 }
 
-// note raises what the member is known to have used; of slots nothing.
-func (m *member) note(used []int64) {
+// note raises what the member is known to have used, and says what a crash
+// charges of it; of slots nothing.
+func (m *member) note(p *budget.Progress) {
 	l := m.lease
-	for i := 0; !m.over && i < min(len(used), len(m.noted)); i++ {
-		n := min(max(used[i], 0), budget.MaxExact)
-		if n > m.noted[i] && l.counts(i) {
-			l.noted[i] += n - m.noted[i]
-			m.noted[i] = n
-			l.dirty = true
+	for i := 0; !m.over && i < len(m.amounts); i++ {
+		if !l.counts(i) {
+			continue
 		}
+		noted, lost := m.noted[i], m.lost[i]
+		if i < len(p.Used) {
+			noted = max(noted, min(p.Used[i], budget.MaxExact))
+		}
+		if i < len(p.Crash) {
+			lost = min(p.Crash[i], m.amounts[i])
+		}
+		lost = max(noted, lost)
+		l.dirty = l.dirty || noted != m.noted[i] || lost != m.lost[i]
+		l.noted[i] += noted - m.noted[i]
+		l.lost[i] += lost - m.lost[i]
+		m.noted[i], m.lost[i] = noted, lost
 	}
 }
 
@@ -68,6 +79,7 @@ func (m *member) end(st *budget.Settlement) {
 	for i, amount := range m.amounts {
 		l.open[i] -= amount
 		l.noted[i] -= m.noted[i]
+		l.lost[i] -= m.lost[i]
 		if l.counts(i) {
 			l.ended[i] = min(l.ended[i]+m.used(i, st), budget.MaxExact)
 		}
@@ -91,7 +103,7 @@ func (m *member) used(i int, st *budget.Settlement) int64 {
 	case budget.ChargeNone:
 		return 0
 	default:
-		return m.noted[i]
+		return m.lost[i]
 	}
 }
 
@@ -178,7 +190,7 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 			continue
 		}
 		m.lease.group.mu.Lock()
-		m.note(p.Used)
+		m.note(&p)
 		m.lease.group.mu.Unlock()
 	}
 	if len(rest) == 0 {

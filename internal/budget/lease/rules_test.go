@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +217,72 @@ func TestAKilledGatewaysLeaseIsChargedAsReported(t *testing.T) {
 			t.Errorf("afterwards: got %d left and %d leases, want %d and none", s.Remaining, g.Leases(), 1_000_000-used-3*70-90)
 		}
 	})
+}
+
+// What a crash charges beyond what was reported as used: what open requests say
+// that it should, and as much again as ended between the last two reports.
+func TestS17_AKilledGatewaysLeaseIsChargedWithItsMargin(t *testing.T) {
+	for charge, open := range map[budget.CrashCharge]int64{budget.ChargeProgress: 25, budget.ChargeNone: 0} {
+		t.Run(string(charge), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := memstore.New(time.Now)
+				g, other := newGateway(t, "one", shared), newGateway(t, "other", shared)
+				beat(g)
+				limit, alone := monthly(1_000_000), int64(0)
+				lines := []budget.Line{line(limit, 100)}
+				ask := func() (string, bool) {
+					g.n++
+					id := fmt.Sprintf("one-%d", g.n)
+					v, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines, CrashCharge: charge})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return id, v.Leased
+				}
+				running := ""
+				for leased := 0; leased < 22; time.Sleep(10 * time.Millisecond) {
+					id, ok := ask()
+					switch {
+					case !ok:
+						alone += 70
+						g.end(id, lines, 70)
+						continue
+					case running != "":
+						g.end(id, lines, 70)
+					default:
+						running = id
+						if err := g.Report(context.Background(), []budget.Progress{{ID: id, Lines: lines, Crash: []int64{25}}}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					leased++
+				}
+				g.under.down.Store(true) // some have ended since the last report
+				synctest.Wait()
+				g.under.mu.Lock()
+				n := len(g.under.told)
+				last, before := g.under.told[n-1], g.under.told[n-2]
+				g.under.mu.Unlock()
+				if last.ID != before.ID || last.Used[0] <= before.Used[0] {
+					t.Fatalf("got %+v after %+v, want two reports of one lease, of which the latter tells more", last, before)
+				}
+				if want := last.Used[0] + (last.Used[0] - before.Used[0]) + open; last.Crash[0] != want {
+					t.Errorf("a crash is to charge %d, want %d", last.Crash[0], want)
+				}
+				time.Sleep(20 * time.Second)
+				beat(other)
+				if _, err := other.Reclaim(context.Background(), 10*time.Second, 100); err != nil {
+					t.Fatal(err)
+				}
+				if got := 1_000_000 - other.stored(limit).Remaining - alone; got != last.Crash[0] {
+					t.Errorf("got %d charged, want the %d that were told", got, last.Crash[0])
+				}
+				g.under.down.Store(false)
+				g.end(running, lines, 90)
+				time.Sleep(3 * time.Second)
+			})
+		})
+	}
 }
 
 func beat(g *gateway) {

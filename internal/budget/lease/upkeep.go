@@ -43,8 +43,8 @@ func (s *Store) surrender(ctx context.Context) {
 // tend closes what is over of the leases, reports the others and ends those
 // without open requests.
 func (s *Store) tend(ctx context.Context, leases []*lease, now time.Time) {
-	var news []budget.Progress
-	var of, over []*lease
+	var list []news
+	var over []*lease
 	var ends []budget.Settlement
 	for _, l := range leases {
 		l.group.mu.Lock()
@@ -57,12 +57,12 @@ func (s *Store) tend(ctx context.Context, leases []*lease, now time.Time) {
 				ends, over = append(ends, l.settlement()), append(over, l)
 			}
 		case l.dirty:
-			news, of = append(news, l.progress()), append(of, l)
+			list = append(list, l.progress())
 		}
 		l.group.mu.Unlock()
 	}
-	if len(news) > 0 {
-		s.report(ctx, news, of)
+	if len(list) > 0 {
+		s.report(ctx, list)
 	}
 	if len(ends) > 0 {
 		s.end(ctx, ends, over)
@@ -74,15 +74,24 @@ func (l *lease) settlement() budget.Settlement {
 	return budget.Settlement{ID: l.id, Epoch: l.epoch, Lines: l.lines, Used: slices.Clone(l.ended)}
 }
 
-// progress is the lease's report: what is used, and of a closed one what is
-// still needed. g.mu is held.
-func (l *lease) progress() budget.Progress {
+// progress is the lease's report: what is used, what a crash charges, and of a
+// closed one what is still needed. A crash charges what the open requests say, and
+// for what has ended since as much again as between the last two reports; it
+// returns what has ended, too. g.mu is held.
+func (l *lease) progress() news {
 	l.dirty = false
-	p := budget.Progress{ID: l.id, Lines: l.lines, Used: slices.Clone(l.ended)}
-	if l.crash != budget.ChargeNone {
-		for i := range p.Used {
-			p.Used[i] = min(p.Used[i]+l.noted[i], budget.MaxExact)
+	ended := slices.Clone(l.ended)
+	p := budget.Progress{ID: l.id, Lines: l.lines, Used: slices.Clone(ended), Crash: make([]int64, len(ended))}
+	for i, ended := range ended {
+		p.Crash[i] = ended
+		if l.before != nil {
+			p.Crash[i] += ended - l.before[i]
 		}
+		if l.crash != budget.ChargeNone {
+			p.Used[i] = min(ended+l.noted[i], budget.MaxExact)
+			p.Crash[i] += l.lost[i]
+		}
+		p.Crash[i] = min(p.Crash[i], budget.MaxExact)
 	}
 	if l.closed {
 		p.Keep = make([]int64, len(l.kept))
@@ -90,11 +99,13 @@ func (l *lease) progress() budget.Progress {
 			p.Keep[i] = min(l.ended[i]+l.open[i], l.kept[i])
 		}
 	}
-	return p
+	return news{l, p, ended}
 }
 
-// told takes the store's acknowledgement of p. g.mu is held.
-func (l *lease) told(p budget.Progress) {
+// told takes the store's acknowledgement of n. g.mu is held.
+func (l *lease) told(n news) {
+	p := n.progress
+	l.before = n.ended
 	for i := range l.kept {
 		l.reported[i] = max(l.reported[i], p.Used[i])
 		if p.Keep != nil {
@@ -103,20 +114,32 @@ func (l *lease) told(p budget.Progress) {
 	}
 }
 
+// news are what the store is to be told of a lease.
+type news struct {
+	lease    *lease
+	progress budget.Progress
+	ended    []int64 // the part of it that has ended
+}
+
 // report sends news of leases in one call. It tells whether the store has them;
 // else they are sent again.
-func (s *Store) report(ctx context.Context, news []budget.Progress, of []*lease) bool {
+func (s *Store) report(ctx context.Context, list []news) bool {
+	progress := make([]budget.Progress, len(list))
+	for i := range list {
+		progress[i] = list[i].progress
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	sent := time.Now()
-	err := s.Store.Report(ctx, news)
+	err := s.Store.Report(ctx, progress)
 	s.cfg.Observer.StoreCall("report", time.Since(sent), err)
-	for i, l := range of {
+	for _, n := range list {
+		l := n.lease
 		l.group.mu.Lock()
 		if err != nil {
 			l.dirty = true
 		} else {
-			l.told(news[i])
+			l.told(n)
 		}
 		l.group.mu.Unlock()
 	}
@@ -154,19 +177,18 @@ func (s *Store) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdi
 			short[keyOf(r.Lines[i])] = true
 		}
 	}
-	var news []budget.Progress
-	var of []*lease
+	var list []news
 	now := time.Now()
 	for _, l := range s.all() {
 		l.group.mu.Lock()
 		if spare := l.spare(short); spare {
 			l.close()
 			l.group.notYet = now.Add(cooling)
-			news, of = append(news, l.progress()), append(of, l)
+			list = append(list, l.progress())
 		}
 		l.group.mu.Unlock()
 	}
-	return len(news) > 0 && s.report(ctx, news, of)
+	return len(list) > 0 && s.report(ctx, list)
 }
 
 // spare tells whether l has something left of one of the counters.
