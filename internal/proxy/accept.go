@@ -70,7 +70,8 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 			body = slices.Grow(body, int(max(1, min(size-int64(len(body)), int64(len(body))))))
 		}
 		_ = conn.SetReadDeadline(bodyDeadline(began, time.Now(), len(body))) // not every writer has one
-		n, err := r.Body.Read(body[len(body):cap(body)])
+		// Not a byte more than shows that it is too large: a chunk is waited for.
+		n, err := r.Body.Read(body[len(body):min(int64(cap(body)), limit+1)])
 		body = body[:len(body)+n]
 		if int64(len(body)) > limit {
 			return nil, tooLarge(limit)
