@@ -1,9 +1,12 @@
 package blackbox
 
 import (
-	"strings"
+	"fmt"
 	"syscall"
 	"testing"
+
+	"llmgw/internal/gatewaytest"
+	"llmgw/internal/redistest"
 )
 
 // What a reload keeps and what begins anew, in both stores: a counter is its
@@ -11,7 +14,7 @@ import (
 func TestE7AReloadKeepsWhatWasUsedWhereTheLimitIsTheSame(t *testing.T) {
 	const month = "{name: edge, unit: tokens, amount: 1000, per: month}"
 	const hour = "{name: edge, unit: tokens, amount: 1000, per: hour}"
-	for _, s := range []struct {
+	cases := []struct {
 		what, from, to string
 		left           float64 // of it, after 400 were used under from
 	}{
@@ -27,23 +30,40 @@ func TestE7AReloadKeepsWhatWasUsedWhereTheLimitIsTheSame(t *testing.T) {
 		{"another name", month, "{name: edge2, unit: tokens, amount: 1000, per: month}", 1000},
 		{"another unit", month, "{name: edge, unit: output_tokens, amount: 1000, per: month}", 1000},
 		{"another period", month, "{name: edge, unit: tokens, amount: 1000, per: week}", 1000},
-	} {
-		for store, redis := range map[string]bool{"memory": false, "redis": true} {
-			t.Run(s.what+" in "+store, func(t *testing.T) {
-				set := setup{redis: redis, limits: s.from}
-				w := start(t, set)
-				if a := w.Post(secret, chat, ask("sim-in100-out300", bound(900))); a.Status != 200 {
-					t.Fatalf("got %d\n%s", a.Status, a.Body)
+	}
+	for store, inRedis := range map[string]bool{"memory": false, "redis": true} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			w := &world{t: t, provider: gatewaytest.StartProvider(t, setup{}.fake)}
+			if inRedis {
+				w.redis = redistest.Start(t)
+			}
+			// Each case has a team of its own.
+			before, after := setup{redis: inRedis}.config(w), setup{redis: inRedis}.config(w)
+			team := func(i int, limit string) string {
+				return fmt.Sprintf("  - {name: team-%d, limits: [%s], keys: [{id: key-%d, sha256: %s}]}\n", i, limit, i, gatewaytest.SHA256(fmt.Sprint("sk-llmgw-", i)))
+			}
+			for i, s := range cases {
+				before += team(i, s.from)
+				after += team(i, s.to)
+			}
+			w.Gateway = gatewaytest.Start(t, before)
+			limit := func(i int) gatewaytest.Limit { return w.Team(fmt.Sprint("team-", i)).Limits[0] }
+			for i, s := range cases {
+				if a := w.Post(fmt.Sprint("sk-llmgw-", i), chat, ask("sim-in100-out300", bound(900))); a.Status != 200 {
+					t.Fatalf("%s: got %d\n%s", s.what, a.Status, a.Body)
 				}
-				w.Eventually("settled", eventually, func() bool { return w.Team("search").Limits[0].Open == 0 })
-				w.WriteConfig(strings.Replace(set.config(w), s.from, s.to, 1))
-				w.Signal(syscall.SIGHUP)
-				w.Eventually("as the new limit has it", eventually, func() bool {
-					got := w.Team("search").Limits[0].Remaining
-					return got >= s.left && got < s.left+10 // an hour's limit gains one each few seconds
-				})
-				w.settled()
-			})
-		}
+				w.Eventually(s.what+": settled", eventually, func() bool { return limit(i).Open == 0 })
+			}
+			w.WriteConfig(after)
+			w.Signal(syscall.SIGHUP)
+			w.Eventually("reloaded", eventually, func() bool { return limit(0).Amount == 3000 })
+			for i, s := range cases {
+				// An hour's limit gains one each few seconds.
+				if got := limit(i).Remaining; got < s.left || got >= s.left+10 {
+					t.Errorf("%s: got %v left, want %v", s.what, got, s.left)
+				}
+			}
+		})
 	}
 }
