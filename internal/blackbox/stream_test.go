@@ -257,3 +257,24 @@ func readTimed(t *testing.T, resp *http.Response) (stream string, longest time.D
 		}
 	}
 }
+
+func TestWhetherAStreamComesIsToldByItsType(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err != nil || bytes.Contains(body, []byte("stream_options")) {
+			http.Error(w, `{"error":{"message":"unexpected"}}`, http.StatusTeapot)
+			return
+		}
+		say(w, twoTokens, usageChunk, doneChunk) // a server that takes a word for true
+	})
+	w := start(t, setup{
+		limits:    tokensLimit(),
+		providers: "{name: lax, dialect: openai, base_url: " + server + "/v1, api_keys: [sk-p], retries: {attempts: 0}}",
+		models:    "{name: lax, targets: [{provider: lax}]}",
+	})
+	a, err := w.Try(secret, chat, ask("lax", `"stream":"true"`))
+	if err != nil || a.Status != 200 || a.Body != twoTokens+usageChunk+doneChunk {
+		t.Errorf("got %d, %v\n%s", a.Status, err, a.Body)
+	}
+	w.ended("lax", "completed", 11, 3, false)
+	w.settled()
+}

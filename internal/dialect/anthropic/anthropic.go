@@ -51,11 +51,8 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 		c.NoOutput, c.RequestsOnly = true, true
 		return c, nil
 	}
-	stream, err := b.Switch("stream", request.Off)
-	if err != nil {
-		return nil, err
-	}
-	c.Stream, c.MaxOutputParam = bool(stream), "max_tokens"
+	c.Stream = bool(b.Stream(request.Off))
+	c.MaxOutputParam = "max_tokens"
 	// A bound of 0 is allowed: it warms the cache and produces nothing.
 	c.MaxOutput, c.HasMaxOutput, err = b.Number("max_tokens", request.FromZero)
 	if err == nil && !c.HasMaxOutput {

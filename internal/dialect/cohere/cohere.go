@@ -51,11 +51,8 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 		c.NoOutput = true
 		return c, nil
 	}
-	stream, err := b.Switch("stream", request.Off)
-	if err != nil {
-		return nil, err
-	}
-	c.Stream, c.MaxOutputParam = bool(stream), bound
+	c.Stream = bool(b.Stream(request.Off))
+	c.MaxOutputParam = bound
 	c.MaxOutput, c.HasMaxOutput, err = b.Number(bound, request.FromOne)
 	return c, err
 }

@@ -52,11 +52,8 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 		c.NoOutput = true
 		return c, nil
 	}
-	stream, err := b.Switch("stream", request.On) // the API's own default
-	if err != nil {
-		return nil, err
-	}
-	c.Stream, c.MaxOutputParam = bool(stream), options+"."+predict
+	c.Stream = bool(b.Stream(request.On)) // the API's own default
+	c.MaxOutputParam = options + "." + predict
 	return c, parseBound(c, b)
 }
 

@@ -81,11 +81,7 @@ func parseModel(c *dialect.Call, b request.Body) (err error) {
 }
 
 func parseStream(c *dialect.Call, b request.Body) error {
-	stream, err := b.Switch("stream", request.Off)
-	if err != nil {
-		return err
-	}
-	c.Stream, c.User = bool(stream), b.User()
+	c.Stream, c.User = bool(b.Stream(request.Off)), b.User()
 	return parseStreamOptions(c, b)
 }
 

@@ -67,6 +67,17 @@ func (b Body) Switch(key string, absent Setting) (Setting, error) {
 	return Setting(b.Data[at.Start] == 't'), nil
 }
 
+// Stream reads the member stream; absent if it is missing or null. What is
+// neither true nor false, such as "true", is not true: a provider refuses it, or
+// what it makes of it is seen by the type of its answer.
+func (b Body) Stream(absent Setting) Setting {
+	setting, err := b.Switch("stream", absent)
+	if err != nil {
+		return Off
+	}
+	return setting
+}
+
 // Setting is whether something is switched on.
 type Setting bool
 

@@ -245,6 +245,18 @@ func TestASwitchIsTrueOrFalse(t *testing.T) {
 	}
 }
 
+func TestAStreamIsAskedForByTrueAlone(t *testing.T) {
+	for text, want := range map[string][2]Setting{ // of an API whose default is off, and of one whose default is on
+		`{}`: {Off, On}, `{"stream":null}`: {Off, On}, `{"stream":true}`: {On, On}, `{"stream":false}`: {Off, Off},
+		`{"stream":"true"}`: {Off, Off}, `{"stream":1}`: {Off, Off}, `{"stream":[true]}`: {Off, Off}, `{"Stream":true}`: {Off, On},
+	} {
+		b := read(t, text)
+		if got := [2]Setting{b.Stream(Off), b.Stream(On)}; got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestTheUserIsTheFirstThatIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`: "a",
