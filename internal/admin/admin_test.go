@@ -316,7 +316,7 @@ func TestAReloadSaysEverythingThatIsWrong(t *testing.T) {
 	if res.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("status %d, want 422", res.StatusCode)
 	}
-	wantJSON(t, body, `{"error":{"code":"invalid_configuration","message":"The configuration was refused with 2 errors; the old one stays in force."},
+	wantJSON(t, body, `{"error":{"code":"invalid_configuration","message":"The configuration was refused; the old one stays in force."},
 		"errors":["gw.yaml:3:5: unknown key","gw.yaml:9:1: amount is negative"]}`)
 }
 

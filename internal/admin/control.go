@@ -111,10 +111,9 @@ func (h *handler) reload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.config.Reload(r.Context()); err != nil {
-		list := flatten(err)
 		reply(w, http.StatusUnprocessableEntity, errorBody{
-			Error:  errorText{"invalid_configuration", fmt.Sprintf("The configuration was refused with %d errors; the old one stays in force.", len(list))},
-			Errors: list,
+			Error:  errorText{"invalid_configuration", "The configuration was refused; the old one stays in force."},
+			Errors: flatten(err),
 		})
 		return
 	}
