@@ -113,6 +113,7 @@ func TestWhatTeachesHowLongAnswersAre(t *testing.T) {
 	}{
 		{"an answer", Observation{OutputKnown: true, Complete: true, Used: tokens.Usage{Output: 7}}, 7},
 		{"three of them", Observation{Call: three, OutputKnown: true, Complete: true, Used: tokens.Usage{Output: 16}}, 6},
+		{"three that are even", Observation{Call: three, OutputKnown: true, Complete: true, Used: tokens.Usage{Output: 15}}, 5},
 		{"one that was cut", Observation{OutputKnown: true, Used: tokens.Usage{Output: 7}}, 0},
 		{"one that told nothing", Observation{Complete: true, Used: tokens.Usage{Output: 7}}, 0},
 	} {

@@ -151,3 +151,44 @@ func TestOutputsAreBounded(t *testing.T) {
 		t.Errorf("%d, want 10 with the one of most answers", len(o.all))
 	}
 }
+
+func TestNothingIsLikelyBeforeThirtyAnswers(t *testing.T) {
+	o, k := newOutputs(10), outputKey{"t", "m"}
+	for i := range 30 {
+		if n, ok := o.likely(k); ok || n != 0 {
+			t.Fatalf("after %d answers: %d %v", i, n, ok)
+		}
+		o.observe(k, 5)
+	}
+	if n, ok := o.likely(k); !ok || n != 5 {
+		t.Errorf("after 30: %d %v, want 5", n, ok)
+	}
+}
+
+func TestAWindowOfAnswersFadesByHalf(t *testing.T) {
+	var s sizes
+	for range outputWindow - 1 {
+		s.add(5)
+	}
+	if s.total != outputWindow-1 || s.slots[5] != outputWindow-1 {
+		t.Fatalf("%d answers, %d of 5 tokens", s.total, s.slots[5])
+	}
+	s.add(7)
+	if want := uint32(outputWindow/2 - 1); s.total != want || s.slots[5] != outputWindow/2-1 || s.slots[7] != 0 {
+		t.Errorf("%d answers, %d of 5 tokens and %d of 7, want half of each, rounded down", s.total, s.slots[5], s.slots[7])
+	}
+}
+
+func TestTheLargestSizesShareASlot(t *testing.T) {
+	if last := slotEnd(outputSlots - 1); last != 1<<26-1 {
+		t.Errorf("the last slot ends at %d, want 2^26 - 1", last)
+	}
+	for _, n := range []tokens.Count{1 << 26, 1 << 40, tokens.MaxCount} {
+		if got := slotOf(n); got != outputSlots-1 {
+			t.Errorf("%d is in slot %d, want the last", n, got)
+		}
+	}
+	if got := slotOf(-1); got != 0 {
+		t.Errorf("a negative size is in slot %d", got)
+	}
+}

@@ -225,3 +225,81 @@ func TestTheCounterUsesWhatWasLearned(t *testing.T) {
 		t.Errorf("%d tokens in an unknown encoding, want a quarter of the bytes", got)
 	}
 }
+
+func TestAClassSpeaksForItselfAfterTenAnswers(t *testing.T) {
+	r := newRatios(100)
+	k := ratioKey{"p", "m", "cjk"}
+	for range 50 {
+		r.observe(ratioKey{"p", "m", "latin"}, 1000, 1000)
+	}
+	for range 9 {
+		r.observe(k, 1000, 2000)
+	}
+	if got := r.expect(k); got > 1.9 || got < 1.01 {
+		t.Errorf("after nine answers: %v, want that of all texts", got)
+	}
+	r.observe(k, 1000, 2000)
+	if got := r.expect(k); got != 2 {
+		t.Errorf("after ten: %v, want its own 2", got)
+	}
+}
+
+func TestTheClassThatDominatesIsTheRarestWithAThird(t *testing.T) {
+	for _, s := range []struct {
+		bytes [classes]int
+		want  string
+	}{
+		{[classes]int{latin: 100}, "latin"}, {[classes]int{}, "latin"},
+		{[classes]int{latin: 60, digit: 30}, "latin"}, {[classes]int{latin: 59, digit: 30}, "digit"},
+		{[classes]int{latin: 60, wide: 30}, "latin"}, {[classes]int{latin: 59, wide: 30}, "wide"},
+		{[classes]int{latin: 60, cjk: 30}, "latin"}, {[classes]int{latin: 59, cjk: 30}, "cjk"},
+		{[classes]int{digit: 40, wide: 40, cjk: 20}, "wide"}, {[classes]int{digit: 40, wide: 40, cjk: 41}, "cjk"},
+	} {
+		if got := dominant(s.bytes); got != s.want {
+			t.Errorf("%v: %s, want %s", s.bytes, got, s.want)
+		}
+	}
+}
+
+func TestARatioIsThePlainMeanAtFirstAndThenMovesSlowly(t *testing.T) {
+	var r ratio
+	for i, seen := range []float64{1, 2, 3} {
+		r = r.next(seen, 1000)
+		if want := float64(i+2) / 2; r.mean != want {
+			t.Errorf("after %v: the mean is %v, want %v", seen, r.mean, want)
+		}
+	}
+	// The errors were none, 1 and 1.5: the first prediction had nothing to go by.
+	if want := (1.0/2)*(2.0/3) + 1.5/3; math.Abs(r.deviation-want) > 1e-9 {
+		t.Errorf("the mean error is %v, want %v", r.deviation, want)
+	}
+	for range 200 {
+		r = r.next(2, 1000)
+	}
+	before := r
+	r = r.next(3, 1000)
+	if got, want := r.mean-before.mean, ratioRate*(3-before.mean); math.Abs(got-want) > 1e-9 {
+		t.Errorf("the mean moved by %v, want %v", got, want)
+	}
+	if got, want := r.deviation, before.deviation+spreadRate*(3-before.mean-before.deviation); math.Abs(got-want) > 1e-9 {
+		t.Errorf("the mean error is %v, want %v", got, want)
+	}
+	half := before.next(3, fullPrompt/2)
+	if got, want := half.mean-before.mean, ratioRate/2*(3-before.mean); math.Abs(got-want) > 1e-9 {
+		t.Errorf("a small prompt moved the mean by %v, want %v", got, want)
+	}
+	if got := (ratio{}).next(100, 1000).mean; got != ratioMost {
+		t.Errorf("an absurd answer counts as %v, want %v", got, ratioMost)
+	}
+	if got := (ratio{}).next(0.001, 1000).mean; got != ratioLeast {
+		t.Errorf("a tiny one as %v, want %v", got, ratioLeast)
+	}
+}
+
+func TestTheFewestAnswersMakeRoom(t *testing.T) {
+	all := map[string]int64{"a": 3, "b": 1, "c": 2}
+	forgetFewest(all, func(n int64) int64 { return n })
+	if _, left := all["b"]; left || len(all) != 2 {
+		t.Errorf("left are %v, want a and c", all)
+	}
+}
