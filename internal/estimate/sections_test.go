@@ -1,0 +1,72 @@
+package estimate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"llmgw/internal/dialect"
+)
+
+func TestEverySectionOfABodyIsCounted(t *testing.T) {
+	schema := `{"type":"object","properties":{"a":{"type":"string"}}}`
+	for _, s := range []struct {
+		body string
+		want Parts
+	}{
+		{`"system":"hello"`, Parts{Text: 1}}, {`"systemInstruction":{"parts":[{"text":"hello"}]}`, Parts{Text: 1}},
+		{`"system_instruction":{"parts":[{"text":"hello"}]}`, Parts{Text: 1}}, {`"suffix":"hello"`, Parts{Text: 1}},
+		{`"message":"hello"`, Parts{Text: 1}}, {`"query":"hello"`, Parts{Text: 1}}, {`"documents":["hello","hello"]`, Parts{Text: 2}},
+		{`"texts":["hello","hello"]`, Parts{Text: 2}}, {`"inputs":[{"content":[{"type":"text","text":"hello"}]}]`, Parts{Text: 1}},
+		{`"inputText":"hello"`, Parts{Text: 1}}, {`"preamble":"hello"`, Parts{Text: 1}}, {`"title":"hello"`, Parts{Text: 1}},
+		{`"template":"hello"`, Parts{Text: 1}}, {`"chat_history":[{"role":"USER","message":"hello"}]`, Parts{Text: 1}},
+		{`"prompt":"hello"`, Parts{Text: 1}}, {`"input":"hello"`, Parts{Text: 1}}, {`"content":{"parts":[{"text":"hello"}]}`, Parts{Text: 1}},
+		{`"messages":[]`, Parts{Messages: 2}}, {`"contents":[]`, Parts{Messages: 2}},
+		{`"images":["` + png(100, 100) + `"]`, Parts{Images: 255}}, {`"image":"` + png(100, 100) + `"`, Parts{Images: 255}},
+		{`"requests":[{"content":{"parts":[{"text":"hello"}]}}]`, Parts{Text: 1}},
+		{`"format":` + schema, Parts{Tools: 0}},
+		{`"instructions":"hello"`, Parts{Text: 1}},
+		{`"user":"hello","metadata":{"a":"hello"},"model":"hello","stop":["hello"]`, Parts{}},
+	} {
+		got := estimated(t, New(Config{}), call(t, dialect.Embeddings, `{`+s.body+`}`), Rules{Model: "gpt-oss"}).Parts
+		s.want.Factor, s.want.Output = 1, got.Output
+		if strings.HasPrefix(s.body, `"format"`) {
+			got.Tools = 0 // which TestSchemasForTheAnswerInEveryAPI counts
+		}
+		if got != s.want {
+			t.Errorf("%s: %+v, want %+v", s.body, got, s.want)
+		}
+	}
+}
+
+func TestToolsInEverySectionAreCounted(t *testing.T) {
+	list := int(estimated(t, New(Config{}), call(t, dialect.Chat, `{"tools":[`+tool+`]}`), Rules{Model: "gpt-oss"}).Parts.Tools)
+	for _, body := range []string{
+		`{"functions":[{"name":"hello"}]}`, `{"toolConfig":{"tools":[` + tool + `]}}`, `{"tool_config":{"tools":[` + tool + `]}}`,
+	} {
+		if got := int(estimated(t, New(Config{}), call(t, dialect.Chat, body), Rules{Model: "gpt-oss"}).Parts.Tools); got != list {
+			t.Errorf("%s: %d, want %d", body, got, list)
+		}
+	}
+	json := count(t, `[{"type":"x"}]`)
+	for _, body := range []string{`{"toolConfig":{"tools":[{"type":"x"}]}}`, `{"tools":[ {"type": "x"} ]}`} {
+		got := int(estimated(t, New(Config{}), call(t, dialect.Chat, body), Rules{Model: "qwen-plus", Encoding: "o200k_base"}).Parts.Tools)
+		if want := int(scale(json, startFactors(model{family: qwen}, "")[latin])) + 92; got != want {
+			t.Errorf("Qwen, %s: %d, want %d", body, got, want)
+		}
+	}
+}
+
+func TestContextThatTheBodyDoesNotShowTeachesNothing(t *testing.T) {
+	for _, member := range []string{"previous_response_id", "conversation", "cachedContent", "cached_content", "container", "mcp_servers", "web_search_options"} {
+		for value, want := range map[string]bool{`"x"`: false, `{"a":1}`: false, `null`: true} {
+			got := estimated(t, New(Config{}), call(t, dialect.Chat, fmt.Sprintf(`{"messages":[],%q:%s}`, member, value)), Rules{Model: "claude-x"})
+			if got.teaches() != want {
+				t.Errorf("%s: %s: teaches %v, want %v", member, value, got.teaches(), want)
+			}
+		}
+	}
+	if estimated(t, New(Config{}), call(t, dialect.Responses, `{"prompt":{"id":"pmpt_1","variables":{"a":"hello"}},"input":"x"}`), Rules{Model: "claude-x"}).teaches() {
+		t.Error("a stored prompt teaches")
+	}
+}
