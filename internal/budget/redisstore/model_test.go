@@ -112,15 +112,10 @@ func (m *modelled) shrink(h *modelHold, keep, now int64) {
 	if keep >= h.taken {
 		return
 	}
-	switch {
-	case m.limit.Algorithm == budget.Slots:
-		m.open -= h.taken - keep
-	default:
-		if m.current(h.mark) {
-			m.open = max(0, m.open-(h.taken-keep))
-		}
-		m.refund(h.mark, h.taken-keep, now)
+	if m.current(h.mark) {
+		m.open = max(0, m.open-(h.taken-keep))
 	}
+	m.refund(h.mark, h.taken-keep, now)
 	h.taken = keep
 }
 
