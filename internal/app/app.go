@@ -142,7 +142,12 @@ func (a *App) makeTelemetry(ctx context.Context, c *config.Config) error {
 		return fmt.Errorf("start tracing: %w", err)
 	}
 	a.tracing = tracing
-	a.onClose(tracing.Shutdown)
+	a.onClose(func(ctx context.Context) error {
+		if err := tracing.Shutdown(ctx); err != nil {
+			a.log.Warn("the last spans and metrics were not exported", "error", err.Error())
+		}
+		return nil // calls were served and settled all the same
+	})
 	return nil
 }
 
