@@ -136,12 +136,17 @@ func (w *world) eachKindAdmits(want int) {
 // many were admitted.
 func (w *world) admitted(k kind, n int) int {
 	w.t.Helper()
+	return w.admittedOf(k, n, ask(matrixModel, bound(20)))
+}
+
+func (w *world) admittedOf(k kind, n int, body string) int {
+	w.t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	admitted := 0
 	for i := range n {
 		all.Go(func() {
-			a, err := w.all[i%len(w.all)].Try(k.secret(), chat, ask(matrixModel, bound(20)), "X-LLMGW-User", "ann")
+			a, err := w.all[i%len(w.all)].Try(k.secret(), chat, body, "X-LLMGW-User", "ann")
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -236,6 +241,73 @@ func TestF2F3F4EveryKindOfLimitHasItsPolicyWithoutTheStore(t *testing.T) {
 				}
 				if got[""] != want || policy == "closed" && got["limiter_unavailable"] != 12 {
 					t.Errorf("%s: got %v, want %d admitted", k.name(), got, want)
+				}
+			}
+		})
+	}
+}
+
+// Slots are exact over whatever they count, in both stores and over both
+// instances, and come back from every one of many (A1, A11).
+func TestA1A11SlotsAreExactForEveryScopeInEveryStore(t *testing.T) {
+	scopes := []string{"team", "key", "user", "ip", "model"}
+	for _, s := range []struct {
+		what  string
+		setup setup
+		n     int
+	}{{"in memory", setup{}, 1}, {"in Redis", setup{redis: true}, 2}} {
+		t.Run(s.what, func(t *testing.T) {
+			t.Parallel()
+			w := &world{t: t, provider: gatewaytest.StartProvider(t, s.setup.fake)}
+			if s.setup.redis {
+				w.redis = redistest.Start(t)
+			}
+			text := s.setup.config(w)
+			slots := func(scope string) kind { return kind{scope: scope, unit: "concurrency"} }
+			for _, scope := range scopes {
+				text += strings.Replace(slots(scope).team(5), "amount: 0, per: , algorithm: ", "amount: 5", 1)
+			}
+			for range s.n {
+				w.all = append(w.all, gatewaytest.Start(t, text))
+			}
+			w.Gateway = w.all[0]
+			for _, scope := range scopes {
+				for round := range 2 {
+					if got := w.admittedOf(slots(scope), 12, ask("sim-in8-out12-wait400ms", bound(20))); got != 5 {
+						t.Errorf("%s, round %d: got %d admitted, want the 5 that have a slot", scope, round, got)
+					}
+					w.Eventually(scope+": settled", eventually, func() bool { return w.Limit(slots(scope).name(), "around").Open == 0 })
+				}
+			}
+		})
+	}
+}
+
+// A limit in shadow refuses nobody, and tells whom it would have.
+func TestAShadowOfEveryKindRefusesNobodyAndCountsWhomItWould(t *testing.T) {
+	for _, s := range []setup{{}, {redis: true}} {
+		t.Run(fmt.Sprintf("redis %v", s.redis), func(t *testing.T) {
+			t.Parallel()
+			w := &world{t: t, provider: gatewaytest.StartProvider(t, s.fake)}
+			if s.redis {
+				w.redis = redistest.Start(t)
+			}
+			text, teams := s.config(w), kinds()
+			for i := range teams {
+				teams[i].more = ", mode: shadow"
+				text += teams[i].team(5)
+			}
+			w.all = []*gatewaytest.Gateway{gatewaytest.Start(t, text)}
+			w.Gateway = w.all[0]
+			for _, k := range teams {
+				if got := w.admitted(k, 12); got != 12 {
+					t.Errorf("%s: got %d admitted, want all 12", k.name(), got)
+				}
+			}
+			m := w.Metrics()
+			for _, k := range teams {
+				if got := m.Sum("llmgw_rejections_total", "team", k.name(), "mode", "shadow"); got != 7 {
+					t.Errorf("%s: got %v that it would have refused, want 7", k.name(), got)
 				}
 			}
 		})
