@@ -61,6 +61,7 @@ func TestAResultThatNamesItsToolCostsWhatWasBilled(t *testing.T) {
 func TestOnlyResultsOfCallsMadeTogetherAreEscaped(t *testing.T) {
 	one := `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 	two := `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+	wordy := strings.Replace(two, `"{}"`, `"{\"why\":\"`+long+`\"}"`, 1)
 	result := `{"role":"tool","tool_call_id":"a","content":"결과 ` + strings.Repeat("결과 ", 300) + `"}`
 	short := `{"role":"tool","tool_call_id":"a","content":"결과"}`
 	user := `{"role":"user","content":"고맙습니다"}`
@@ -87,6 +88,7 @@ func TestOnlyResultsOfCallsMadeTogetherAreEscaped(t *testing.T) {
 	}{
 		{"the second result too", "gpt-4o", []string{two, result}, result, escaped},
 		{"and one after a short one", "gpt-4o", []string{two, short}, result, escaped},
+		{"and after calls that are remembered by themselves", "gpt-4o", []string{wordy}, result, escaped},
 		{"not the user's next message", "gpt-4o", []string{two, result}, user, of("gpt-4o", one, user) - of("gpt-4o", one)},
 		{"nor a result after that", "gpt-4o", []string{two, result, user}, result, plain},
 		{"nor that of a later single call", "gpt-4o", []string{two, result, one}, result, plain},

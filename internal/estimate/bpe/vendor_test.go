@@ -212,6 +212,11 @@ func TestQwenCountsDecomposedTextAsComposed(t *testing.T) {
 			t.Errorf("%.40q on three goroutines: %d tokens, want %d", text, got, want)
 		}
 	}
+	text := []byte(strings.Repeat("cafe\u0301 ", 1000))
+	e.Count(text)
+	if n := testing.AllocsPerRun(10, func() { e.Count(text) }); n > 2 { // the library's
+		t.Errorf("%v allocations, want 2 at most: none of the text", n)
+	}
 	if got := get(t, "tekken").Count([]byte("cafe\u0301")); got == get(t, "tekken").Count([]byte("café")) {
 		t.Errorf("tekken composes too: %d tokens", got)
 	}
