@@ -64,7 +64,7 @@ func (h *history) step() {
 		h.settleOne()
 	case p < 75 && len(h.running) > 0:
 		r := h.running[h.rng.IntN(len(h.running))]
-		h.Report(r.ID, h.uses(r))
+		[]func(string, []int64){h.Sent, h.Report}[h.rng.IntN(2)](r.ID, h.uses(r))
 	case p < 80:
 		h.weather()
 	case p < 83:

@@ -2,6 +2,8 @@
 --
 -- All numbers are integers below 2^53; budget.Validate proves it. They go into
 -- commands through int(), never through tostring or '..'.
+--
+-- Locals in capitals are constants: script.go writes them where they are used.
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local pack, unpack_struct, call = struct.pack, struct.unpack, redis.call
