@@ -29,7 +29,7 @@ var answer = &watch.API{Document: watch.Tree(places), Event: watch.Tree(places),
 
 // Refusal implements dialect.Dialect. Ollama's errors are a string.
 func (Dialect) Refusal(e *fault.Error, _ string) dialect.Document {
-	return dialect.Document{ContentType: "application/json; charset=utf-8", Body: appendError(e)}
+	return dialect.Document{ContentType: "application/json", Body: appendError(e)}
 }
 
 // ErrorEvent implements dialect.Dialect: a line, as the server's own.
