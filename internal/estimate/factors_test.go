@@ -83,3 +83,25 @@ func TestWarmingUpKnowsItsNames(t *testing.T) {
 		t.Error("known encodings are not those that can be built")
 	}
 }
+
+func TestCharactersFallIntoClassesByTheirBlocks(t *testing.T) {
+	for r, want := range map[rune]int{
+		0xe9: latin, 0x24f: latin, 0x250: wide, 0x3b1: wide, 0x434: wide, 0x627: wide, 0xe01: wide, 0x1fff: wide, 0x2000: latin, 0x20ac: latin, 0x2e7f: latin,
+		0x2e80: cjk, 0x3042: cjk, 0x4e00: cjk, 0xa4cf: cjk, 0xa4d0: wide, 0xabff: wide, 0xac00: cjk, 0xd7af: cjk, 0xd7b0: wide,
+		0xf8ff: wide, 0xf900: cjk, 0xfaff: cjk, 0xfb00: wide, 0xfeff: wide, 0xff00: cjk, 0xffef: cjk, 0xfff0: wide,
+		0x1f600: wide, 0x1ffff: wide, 0x20000: cjk, 0x3ffff: cjk, 0x40000: wide,
+	} {
+		if got := classOf(r); got != want {
+			t.Errorf("%U: class %d, want %d", r, got, want)
+		}
+		var n tally
+		n.classify([]byte("ab1" + string(r) + "23"))
+		sum := 0
+		for _, c := range n.bytes {
+			sum += c
+		}
+		if sum != 5+len(string(r)) || n.bytes[digit] != 3 || n.bytes[want] < len(string(r)) {
+			t.Errorf("%U among others: %v", r, n.bytes)
+		}
+	}
+}
