@@ -56,6 +56,26 @@ test('embeddings, which this client asks for as base64', async () => {
   assert.equal(got.usage.total_tokens, 7);
 });
 
+test('pictures, made and changed', async () => {
+  const made = await client(key).images.generate({ model: 'sim-in20-out50', prompt: 'A budget.', n: 2 });
+  assert.equal(made.data.length, 2);
+  assert.equal(made.usage.total_tokens, 120);
+  const image = await OpenAI.toFile(Buffer.from(made.data[0].b64_json, 'base64'), 'a.png', { type: 'image/png' });
+  const changed = await client(key).images.edit({ model: 'sim-in20-out50', prompt: 'A larger one.', image: [image, image], size: '1024x1024' });
+  assert.equal(changed.data.length, 1);
+  assert.equal(changed.usage.total_tokens, 70);
+});
+
+test('speech, and what was said', async () => {
+  const sound = Buffer.from(await (await client(key).audio.speech.create({ model: 'sim-out5', input: fiveWords, voice: 'alloy' })).arrayBuffer());
+  assert.equal(sound.toString('latin1', 0, 3), 'ID3');
+  const file = await OpenAI.toFile(sound, 'said.mp3');
+  for (const kind of ['transcriptions', 'translations']) {
+    const got = await client(key).audio[kind].create({ model: 'sim-in20-out5', file });
+    assert.equal(got.text, fiveWords);
+  }
+});
+
 test('responses, whole and streamed', async () => {
   const request = { model: 'sim-in20-out5', input: 'Say something.' };
   const got = await client(key).responses.create(request);

@@ -51,7 +51,7 @@ func (p *Provider) compose(q *request, attempt int64) *answer {
 func (q *request) spends(produced int64) usage {
 	s := q.script
 	switch q.op {
-	case chat, completion, responses, messages, generate, converse, invoke, cohereChat, ollamaChat, ollamaGenerate:
+	case chat, completion, responses, messages, generate, converse, invoke, cohereChat, ollamaChat, ollamaGenerate, pictures, transcripts:
 	case embeddings, embedContent, batchEmbed, cohereEmbed, ollamaEmbed:
 		return usage{input: q.input()}
 	default:

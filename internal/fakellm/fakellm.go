@@ -15,7 +15,7 @@
 // left is in limit.go; what was seen is in stats.go. answer.go decides what to
 // say, one file per API says it in its words (chat.go, completions.go,
 // responses.go, stored.go, anthropic.go, gemini.go, bedrock.go,
-// cohere.go, ollama.go, small.go, errors.go), and
+// cohere.go, ollama.go, small.go, media.go, errors.go), and
 // stream.go sends it over time, with sse.go for the framing.
 package fakellm
 

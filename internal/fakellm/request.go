@@ -36,7 +36,11 @@ func readRequest(e endpoint, body []byte) (*request, fault) {
 	if len(body) == 0 && e.op == cancelResponse {
 		return q, fault{}
 	}
-	if err := members(body, q.member); err != nil {
+	read := func(body []byte) error { return members(body, q.member) }
+	if bytes.HasPrefix(body, []byte("--")) && (e.op == pictures || e.op == transcripts) {
+		read = q.form
+	}
+	if err := read(body); err != nil {
 		return q, fault{status: http.StatusBadRequest, message: "We could not parse the JSON body of your request."}
 	}
 	switch {
@@ -146,7 +150,7 @@ func (q *request) input() int64 {
 func (q *request) cost(o Options) int64 {
 	switch q.op {
 	case chat, completion, responses, messages, generate, converse, invoke, cohereChat, ollamaChat, ollamaGenerate:
-	case embeddings, embedContent, batchEmbed, cohereEmbed, ollamaEmbed:
+	case embeddings, embedContent, batchEmbed, cohereEmbed, ollamaEmbed, pictures, speech, transcripts:
 		return q.input()
 	default:
 		return 0

@@ -29,6 +29,9 @@ const (
 	cancelResponse
 	embeddings
 	moderations
+	pictures
+	speech
+	transcripts
 	listModels
 	oneModel
 	messages
@@ -75,6 +78,11 @@ var fixed = map[string]endpoint{
 	"/v1/responses/input_tokens": {op: countResponse, method: http.MethodPost},
 	"/v1/embeddings":             {op: embeddings, method: http.MethodPost},
 	"/v1/moderations":            {op: moderations, method: http.MethodPost},
+	"/v1/images/generations":     {op: pictures, method: http.MethodPost},
+	"/v1/images/edits":           {op: pictures, method: http.MethodPost},
+	"/v1/audio/speech":           {op: speech, method: http.MethodPost},
+	"/v1/audio/transcriptions":   {op: transcripts, method: http.MethodPost},
+	"/v1/audio/translations":     {op: transcripts, method: http.MethodPost},
 	"/v1/models":                 {op: listModels, method: http.MethodGet},
 	"/v1/messages":               {api: anthropic, op: messages, method: http.MethodPost},
 	"/v1/messages/count_tokens":  {api: anthropic, op: countMessages, method: http.MethodPost},

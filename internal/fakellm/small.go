@@ -40,6 +40,12 @@ func (p *Provider) shape(a *answer) shape {
 		return embedShape{}
 	case moderations:
 		return moderationsShape{}
+	case pictures:
+		return picturesShape{}
+	case speech:
+		return speechShape{}
+	case transcripts:
+		return transcriptShape{}
 	case listModels, oneModel:
 		return modelsShape{}
 	default:

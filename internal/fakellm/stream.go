@@ -69,6 +69,9 @@ func document(w http.ResponseWriter, a *answer, say shape) Outcome {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
+	if other, ok := say.(interface{ contentType() string }); ok {
+		h.Set("Content-Type", other.contentType())
+	}
 	switch {
 	case s.HTML:
 		h.Set("Content-Type", "text/html; charset=utf-8")
