@@ -12,7 +12,8 @@ import (
 )
 
 // FuzzBodies feeds bodies that may be anything, as members of a call and as a
-// whole: no estimate panics, is negative, or differs the second time.
+// whole: no estimate panics, is negative, or differs the second time
+// or beside another model's.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
 		``, `{`, `{}`, `[]`, `"`, `{"messages":`, `{"messages":[{"role":"user","content":"\ud800"}]}`,
@@ -20,6 +21,7 @@ func FuzzBodies(f *testing.F) {
 		`{"input":[1,[2,"x"],{"type":"message"}],"prompt":[[]],"images":[""],"tool_choice":{"function":{}}}`,
 		`{"contents":[{"parts":[{"inlineData":{"data":"AAAA"}},{"functionCall":{"name":"f","args":{"a":[1]}}}]}],"generationConfig":{"responseSchema":{}}}`,
 		`{"system":[[[[[[[["deep"]]]]]]]],"messages":[{"content":{"source":{"type":"text","data":1}}}]}`,
+		`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{}}]},{"role":"tool","content":"é\ud83d\ude00"},{"role":"tool","content":["x"]}]}`,
 		"\ufeff{\"messages\":[\"\xff\"]}", `{"messages":[{"role":}]}`, `{"messages":[{"content":"` + long + `"`,
 	} {
 		f.Add([]byte(body), uint8(0))
@@ -29,7 +31,7 @@ func FuzzBodies(f *testing.F) {
 			f.Add(text, uint8(3))
 		}
 	}
-	models := []string{"gpt-4o", "gpt-3.5-turbo-0301", "claude-opus-4-7", "gemini-3-pro", "llava", "gpt-4.1-mini", "gpt-5.6"}
+	models := []string{"gpt-4o", "gpt-3.5-turbo-0301", "claude-opus-4-7", "gemini-3-pro", "llava", "gpt-4.1-mini", "gpt-5.6", "qwen3:8b", "deepseek-chat", "mistral-nemo"}
 	operations := []dialect.Operation{dialect.Chat, dialect.Responses, dialect.Embeddings, dialect.Completion, dialect.Transcribe}
 	e, tight := New(Config{}), New(Config{ExactBytes: 40, LargeBytes: 100})
 	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
@@ -46,6 +48,10 @@ func FuzzBodies(f *testing.F) {
 		}
 		if second := estimated(t, e, c, rules); second != first {
 			t.Fatalf("%q: %+v, then %+v", body, first, second)
+		}
+		other := Rules{Provider: "q", Model: models[int(which/2)%len(models)]}
+		if each, err := e.EstimateEach(c, []Rules{other, rules, rules}); err != nil || each[1] != first || each[2] != first {
+			t.Fatalf("%q: %+v, but beside another model %+v, %v", body, first, each, err)
 		}
 		estimated(t, tight, c, rules)
 	})
