@@ -97,84 +97,6 @@ func TestTenCallsAtOnceAreSpreadOverTheProvidersRate(t *testing.T) {
 	})
 }
 
-func TestTeamsShareByWeightWhateverTheyThrowIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := gateway(newMemory(), Limits{RequestsPerMinute: 60})
-		o := order{from: time.Now()}
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		ask := func(team string, weight, n int) {
-			for i := range n {
-				group.Go(func() {
-					if _, err := p.take(ctx, request{id: fmt.Sprint(team, i), team: team, weight: weight, maxWait: time.Hour}); err == nil {
-						o.add(team)
-					}
-				})
-			}
-			synctest.Wait()
-		}
-		ask("flood", 1, 300)
-		ask("heavy", 3, 60)
-		ask("light", 1, 2)
-		time.Sleep(42 * time.Second)
-		cancel()
-		group.Wait()
-		got := map[string]int{}
-		for _, who := range o.who[:40] {
-			got[who]++
-		}
-		if got["light"] != 2 {
-			t.Errorf("of the first 40 turns, light got %d of 2: %v", got["light"], o.who[:40])
-		}
-		if got["heavy"] < 27 || got["heavy"] > 30 {
-			t.Errorf("of the first 40 turns, heavy got %d and flood %d, want 3 to 1", got["heavy"], got["flood"])
-		}
-		for i, who := range o.who[:8] {
-			if who == "light" {
-				break
-			}
-			if i == 7 {
-				t.Errorf("light is not among the first eight: %v", o.who[:8])
-			}
-		}
-	})
-}
-
-func TestACallerThatGivesUpKeepsNoPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		p := gateway(m, Limits{RequestsPerMinute: 60})
-		mustTake(t, p, "first")
-		gone, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		for i := range 20 {
-			group.Go(func() {
-				if _, err := p.take(gone, request{id: fmt.Sprint("gone", i), team: "t", maxWait: time.Hour}); !errors.Is(err, context.Canceled) {
-					t.Errorf("a caller that left got %v", err)
-				}
-			})
-		}
-		synctest.Wait()
-		start := time.Now()
-		var waited time.Duration
-		group.Go(func() {
-			if _, err := p.take(t.Context(), request{id: "stays", team: "t", maxWait: time.Hour}); err != nil {
-				t.Error(err)
-			}
-			waited = time.Since(start)
-		})
-		synctest.Wait()
-		cancel()
-		group.Wait()
-		if waited > 1100*time.Millisecond {
-			t.Errorf("behind 20 callers that left, the wait is %s", waited)
-		}
-		if p.queue.n != 0 || p.queue.front != 0 || len(p.queue.flows) != 0 {
-			t.Errorf("%d wait, %d flows are left", p.queue.n, len(p.queue.flows))
-		}
-	})
-}
-
 // mustTake takes a turn that must come at once.
 func mustTake(t *testing.T, p *pacer, id string) *turn {
 	t.Helper()
@@ -197,79 +119,6 @@ func TestACallThatMustGoAtOnceIsToldWhenItCould(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		mustTake(t, p, "d")
-	})
-}
-
-func TestSlotsOfTheProviderAreHeldUntilTheAnswerEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		p := gateway(m, Limits{Concurrency: 2})
-		a := mustTake(t, p, "a")
-		mustTake(t, p, "b")
-		if _, err := p.take(t.Context(), request{id: "c", team: "t"}); err == nil {
-			t.Fatal("a third call went to a provider of two slots")
-		} else if f := capacity(t, err); f.Limit.By != "provider/p/concurrency" {
-			t.Errorf("refused by %s", f.Limit.By)
-		}
-		start := time.Now()
-		var group sync.WaitGroup
-		group.Go(func() {
-			if _, err := p.take(t.Context(), request{id: "d", team: "t", maxWait: time.Minute}); err != nil {
-				t.Error(err)
-			}
-		})
-		time.Sleep(3 * time.Second)
-		a.settle(1, 0)
-		group.Wait()
-		if d := time.Since(start); d > 3*time.Second {
-			t.Errorf("the slot was free after 3 s and taken after %s", d)
-		}
-	})
-}
-
-func TestASlotThatAnotherGatewayFreesIsFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		here, there := gateway(m, Limits{Concurrency: 1}), gateway(m, Limits{Concurrency: 1})
-		held := mustTake(t, there, "there")
-		var group sync.WaitGroup
-		start := time.Now()
-		group.Go(func() {
-			if _, err := here.take(t.Context(), request{id: "here", team: "t", maxWait: time.Minute}); err != nil {
-				t.Error(err)
-			}
-		})
-		time.Sleep(time.Second)
-		held.settle(1, 0)
-		group.Wait()
-		if d := time.Since(start); d > time.Second+slotPoll {
-			t.Errorf("found after %s", d)
-		}
-	})
-}
-
-func TestALargeCallIsNotStarvedBySmallOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := gateway(newMemory(), Limits{TokensPerMinute: 60_000})
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		for i := range 40 { // 1.2 times the rate, for ever
-			group.Go(func() {
-				for n := 0; ctx.Err() == nil; n++ {
-					p.take(ctx, request{id: fmt.Sprint(i, "-", n), team: "small", tokens: 20, maxWait: time.Hour})
-				}
-			})
-		}
-		time.Sleep(2 * time.Second)
-		start := time.Now()
-		if _, err := p.take(ctx, request{id: "large", team: "large", tokens: 5000, maxWait: time.Minute}); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d > 8*time.Second {
-			t.Errorf("a call of five seconds' tokens waited %s", d)
-		}
-		cancel()
-		group.Wait()
 	})
 }
 
@@ -364,56 +213,6 @@ func TestSeveralGatewaysShareOneProvidersLimits(t *testing.T) {
 	})
 }
 
-func TestARefusalOfTheProviderPausesAndSlowsEveryCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		p, other := gateway(m, Limits{RequestsPerMinute: 6000}), gateway(m, Limits{RequestsPerMinute: 6000})
-		sent := time.Now()
-		time.Sleep(100 * time.Millisecond)
-		p.hold(3*time.Second, sent)
-		p.hold(3*time.Second, sent) // another of the same moment: one cut
-		if got := p.throttle.factor(time.Now()); got != 0.7 {
-			t.Errorf("the factor is %v after one refusal", got)
-		}
-		for name, g := range map[string]*pacer{"here": p, "there": other} {
-			_, err := g.take(t.Context(), request{id: name, team: "t", maxWait: time.Second})
-			if f := capacity(t, err); f.Wait < 2900*time.Millisecond || f.Wait > 3*time.Second {
-				t.Errorf("%s a call during the pause is told to wait %s", name, f.Wait)
-			}
-		}
-		start := time.Now()
-		if _, err := p.take(t.Context(), request{id: "later", team: "t", maxWait: 5 * time.Second}); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d != 3*time.Second {
-			t.Errorf("the pause of 3 s held a call for %s", d)
-		}
-		if got := p.throttle.factor(time.Now()); math.Abs(got-0.76) > 0.001 {
-			t.Errorf("the factor is %v three seconds later, want 0.76", got)
-		}
-		time.Sleep(time.Minute)
-		if got := p.throttle.factor(time.Now()); got != 1 {
-			t.Errorf("the factor is %v a minute later", got)
-		}
-	})
-}
-
-func TestAProviderWithSlotsAloneIsPausedToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := gateway(newMemory(), Limits{Concurrency: 5})
-		if !p.hold(3*time.Second, time.Now()) {
-			t.Errorf("nothing is held back")
-		}
-		start := time.Now()
-		if _, err := p.take(t.Context(), request{id: "r", team: "t", maxWait: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
-		if d := time.Since(start); d != 3*time.Second {
-			t.Errorf("a pause of 3 s held a call for %s", d)
-		}
-	})
-}
-
 func TestTheOutlookFollowsWhatIsTakenAndGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for what, limits := range map[string]Limits{
@@ -451,56 +250,6 @@ func TestTokensThatWereNotUsedMakeRoomAtOnce(t *testing.T) {
 				t.Fatalf("call %d: %v", i, err)
 			}
 			turn.settle(1, 1)
-		}
-	})
-}
-
-func TestAThrottledProviderIsAskedLessOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := gateway(newMemory(), Limits{RequestsPerMinute: 60})
-		p.hold(0, time.Now())
-		mustTake(t, p, "a")
-		start := time.Now()
-		if _, err := p.take(t.Context(), request{id: "b", team: "t", maxWait: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
-		// A second and the jitter, at seven tenths of the rate.
-		if d := time.Since(start); d < 1450*time.Millisecond || d > 1460*time.Millisecond {
-			t.Errorf("the next call went after %s, want 1.457 s", d)
-		}
-	})
-}
-
-func TestWhatTheProviderSaysIsLeftLowersTheLevelAndNeverRaisesIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		p := gateway(m, Limits{RequestsPerMinute: 6000, TokensPerMinute: 600_000})
-		level := func(unit budget.Unit) int64 {
-			states, _, err := m.store.Read(t.Context(), []budget.Line{{Limit: p.paced.lines[p.paced.index(unit)]}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return states[0].Remaining
-		}
-		full := level(budget.Tokens)
-		p.correct(budget.Tokens, 1_000_000)
-		if got := level(budget.Tokens); got != full {
-			t.Errorf("more left than the bucket holds: level %d, want %d", got, full)
-		}
-		if len(m.atMost) != 0 {
-			t.Errorf("the store was asked to correct what needed none")
-		}
-		p.correct(budget.Tokens, 17)
-		if got := level(budget.Tokens); got != 17 {
-			t.Errorf("17 left: level %d", got)
-		}
-		p.correct(budget.Requests, 2)
-		if got := level(budget.Requests); got != 2*milli {
-			t.Errorf("2 calls left: level %d thousandths", got)
-		}
-		p.correct(budget.Requests, 4)
-		if got := level(budget.Requests); got != 2*milli {
-			t.Errorf("4 calls left after 2: level %d thousandths", got)
 		}
 	})
 }

@@ -1,0 +1,131 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"llmgw/internal/fault"
+)
+
+func TestAStreamThatBeginsWithAnErrorIsAnErrorInTheEnd(t *testing.T) {
+	for first, want := range map[string]int{"overloaded\n": 502, "529\n": 529, "503\n": 503} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			tr := &script{answers: map[string][]answer{"a": {{status: 200, body: "error " + first}}}}
+			p := provider("a", func(p *Provider) { p.Limits.Concurrency = 1 })
+			_, err := client(t, m, tr, nil, p).Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+			f := fault.From(err)
+			if f.Code != fault.UpstreamError || f.Status != want || !strings.Contains(f.Message, strings.TrimSpace(first)) {
+				t.Errorf("got %v with status %d, want %d", err, f.Status, want)
+			}
+			if len(tr.sent) != 3 {
+				t.Errorf("%d tries, want 3", len(tr.sent))
+			}
+			tr.closed(t)
+			m.idle(t)
+		})
+	}
+}
+
+// D16: once the client may have bytes, nothing is tried again.
+func TestAStreamThatBreaksLaterIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &script{answers: map[string][]answer{"a": {{status: 200, body: "one\ntwo\nthr", cut: errors.New("reset")}}}}
+		p := provider("a", nil)
+		r, err := client(t, nil, tr, nil, p).Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(r.Body)
+		if f := fault.From(err); f.Code != fault.UpstreamError {
+			t.Errorf("the break is told as %v", err)
+		}
+		if got := string(r.Prefix) + string(rest); got != "one\ntwo\nthr" || len(tr.sent) != 1 {
+			t.Errorf("got %q after %d tries", got, len(tr.sent))
+		}
+		r.Close()
+	})
+}
+
+func TestCommentsAreLetThroughBeforeTheFirstEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := io.Pipe()
+		p := provider("a", nil)
+		tr := piped{from}
+		c := New(Config{Providers: []*Provider{p}, Transport: func(*Provider) httpTransport { return tr }})
+		go to.Write([]byte(": still queued\n"))
+		r, err := c.Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(r.Prefix); got != ": still queued\n" {
+			t.Errorf("the client gets %q", got)
+		}
+		go func() {
+			to.Write([]byte("fine\n"))
+			to.Close()
+		}()
+		if rest, err := io.ReadAll(r.Body); string(rest) != "fine\n" || err != nil {
+			t.Errorf("then %q, %v", rest, err)
+		}
+		r.Close()
+	})
+}
+
+func TestAProviderThatRejectsStreamOptionsIsRemembered(t *testing.T) {
+	for _, s := range []struct {
+		usage  UsagePolicy
+		bodies []string
+		status int
+	}{
+		{Auto, []string{"hello stream_options", "hello", "hello"}, 200},
+		{Always, []string{"hello stream_options", "hello stream_options"}, 400},
+		{Never, []string{"hello", "hello"}, 400},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			no := answer{status: 400, body: `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`}
+			tr := &script{answers: map[string][]answer{"a": {no, {status: 200, body: "fine\n"}}}}
+			if s.status == 400 {
+				tr.answers["a"] = []answer{no}
+			}
+			p := provider("a", func(p *Provider) { p.Usage, p.Retries = s.usage, 0 })
+			c := client(t, nil, tr, nil, p)
+			for range 2 {
+				r, err := c.Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if whole(t, r); r.Status != s.status {
+					t.Errorf("inject_usage %s: status %d", s.usage, r.Status)
+				}
+			}
+			var bodies []string
+			for _, r := range tr.sent {
+				bodies = append(bodies, r.body)
+			}
+			if !reflect.DeepEqual(bodies, s.bodies) {
+				t.Errorf("inject_usage %s: sent %q", s.usage, bodies)
+			}
+		})
+	}
+}
+
+func TestGoingWithoutStreamOptionsCostsNoRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &script{answers: map[string][]answer{"a": {
+			{status: 400, body: "stream_options?"}, {status: 500}, {status: 200, body: "fine\n"}}}}
+		p := provider("a", func(p *Provider) { p.Retries = 1 })
+		r, err := client(t, nil, tr, nil, p).Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole(t, r); r.Status != 200 {
+			t.Errorf("status %d after %d tries", r.Status, len(tr.sent))
+		}
+		tr.closed(t)
+	})
+}
