@@ -3,6 +3,7 @@ package bpe
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -127,6 +128,44 @@ func TestWhiteSpaceEndsWhereTheOfficialPatternEndsIt(t *testing.T) {
 		}
 		if got := gpt2Spaces([]byte(s.text), 0); got != s.old {
 			t.Errorf("%q, as it was once: %d, want %d", s.text, got, s.old)
+		}
+	}
+}
+
+func TestTheOldestEncodingsKnowContractionsInLowerCaseAlone(t *testing.T) {
+	for text, want := range map[string]string{
+		"'s": "'s", "'S": "'|S", "'re": "'re", "'rE": "'|rE", "'Re": "'|Re", "'ll": "'ll", "'lL": "'|lL", "'ve": "'ve", "'vE": "'|vE", "'d": "'d", "'m": "'m", "'T": "'|T",
+		"it's": "it|'s", " 's": " '|s", "'ſ": "'|ſ", "'": "'", "'x": "'|x", "''s": "''|s",
+	} {
+		var all []string
+		for _, p := range pieces(t, splitGPT2, []byte(text)) {
+			all = append(all, string(p))
+		}
+		if got := strings.Join(all, "|"); got != want {
+			t.Errorf("%q is cut %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSplittersDifferInDigitsAndContractions(t *testing.T) {
+	for _, s := range []struct {
+		text, o200k, cl100k, qwen, tekken, deepSeek string
+	}{
+		{"12345", "123|45", "123|45", "1|2|3|4|5", "1|2|3|4|5", "123|45"},
+		{"don'T", "don'T", "don|'T", "don|'T", "don|'T", "don|'T"},
+		{"aBc", "a|Bc", "aBc", "aBc", "a|Bc", "aBc"},
+		{"a/\nb", "a|/\n|b", "a|/\n|b", "a|/\n|b", "a|/\n|b", "a|/\n|b"},
+		{"-/\n/b", "-/\n/|b", "-/\n|/b", "-/\n|/b", "-/\n/|b", "-/\n|/b"},
+		{"a\u0301b", "a\u0301b", "a|\u0301b", "a|\u0301b", "a\u0301b", "a\u0301b"},
+	} {
+		for split, want := range map[splitter]string{splitO200K: s.o200k, splitCL100K: s.cl100k, splitQwen: s.qwen, splitTekken: s.tekken, splitDeepSeek: s.deepSeek} {
+			var all []string
+			for _, p := range pieces(t, split, []byte(s.text)) {
+				all = append(all, string(p))
+			}
+			if got := strings.Join(all, "|"); got != want {
+				t.Errorf("%q is cut %q by splitter %d, want %q", s.text, got, split, want)
+			}
 		}
 	}
 }
