@@ -3,6 +3,7 @@ package fakellm
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"io"
 	"mime/multipart"
 )
@@ -14,7 +15,7 @@ func (q *request) form(body []byte) error {
 	parts := multipart.NewReader(bytes.NewReader(body), string(bytes.TrimPrefix(line, []byte("--"))))
 	for {
 		part, err := parts.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
