@@ -121,3 +121,24 @@ func TestEachRefusalHasOneStatusInAllDialects(t *testing.T) {
 		}
 	}
 }
+
+func TestAPathThatIsNotThereIsRefusedAsTheNearestOneWouldBe(t *testing.T) {
+	w := start(t, setup{})
+	for path, reads := range map[string]string{
+		"/v1/files":                `"type":"invalid_request_error"`,
+		"/v1/messages/batches":     `"type":"not_found_error"`,
+		"/openai/deployments/x/no": `"code":"not_found"`,
+		"/v1beta/files":            `"status":"NOT_FOUND"`,
+		"/v1beta/models/x:tune":    `"status":"NOT_FOUND"`,
+		"/model/x/count-tokens":    `{"message":`,
+		"/v2/classify":             `"message":`,
+		"/api/tags":                `{"error":"`,
+		"/nothing":                 `"type":"invalid_request_error"`,
+		"/":                        `"type":"invalid_request_error"`,
+	} {
+		a := w.Post(secret, path, "{}")
+		if a.Status != 404 || a.Code() != "not_found" || !strings.Contains(a.Body, reads) || !json.Valid([]byte(a.Body)) {
+			t.Errorf("%s: got %d %q, want 404 with %s\n%s", path, a.Status, a.Code(), reads, a.Body)
+		}
+	}
+}
