@@ -12,7 +12,7 @@
 local now, rules = clock(ARGV[1]), ARGV[2]
 local stored, opened = call('MGET', unpack(KEYS, 2)), {}
 for i = 2, #KEYS do
-  local c = opened[KEYS[i]] or open_counter(stored[i - 1], rules_at(rules, i - 1), now)
+  local c = opened[KEYS[i]] or open_counter(stored[i - 1], rules, i - 1, now)
   opened[KEYS[i]] = c
   local at_most, pause = unpack_struct('<dd', ARGV[3], (i - 2) * 16 + 1)
   correct(c, at_most, pause, now)

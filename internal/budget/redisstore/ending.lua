@@ -20,7 +20,7 @@ local function fetch(base, records, now)
   for first = 1, #keys, 1000 do
     local stored = call('MGET', unpack(keys, first, min(first + 999, #keys)))
     for i, s in ipairs(stored) do
-      if s then counters[names[first + i - 1]] = open_counter(s, nil, now) end
+      if s then counters[names[first + i - 1]] = open_counter(s, nil, 0, now) end
     end
   end
 end

@@ -17,7 +17,7 @@ var mutants = []struct{ name, right, wrong string }{
 	{"a refund is not capped", "c.level = max(c.level, full)", "c.level = c.level + n * c.den"},
 	{"a refill is not capped", "c.level = full\n", "c.level = c.level + elapsed * c.num\n"},
 	{"waits are rounded down", "floor((a + b - 1) / b)", "floor(a / b)"},
-	{"a debit comes before the refill", "  advance(c, r, now)\n", "  if r then advance(c, r, now) end\n"},
+	{"a debit comes before the refill", "    advance(c, nil, now)\n", "    if rules then advance(c, nil, now) end\n"},
 	{"there is no bank cap", "full = min(full, c.bank * c.capacity - c.open)", "full = full"},
 	{"the bank cap is one too high", "c.bank * c.capacity - c.open)", "c.bank * c.capacity - c.open + 1)"},
 	{"the whole level is not granted", "c.level - aside(c, cost) >= cost * c.den", "c.level - aside(c, cost) > cost * c.den"},

@@ -38,7 +38,7 @@ local which, line, enforced, amount, outcome, wait = {}, {}, {}, {}, {}, {}
 local function counter(i)
   local c = opened[i]
   if not c then
-    c = open_counter(stored[n + i], rules_at(rules, i), now)
+    c = open_counter(stored[n + i], rules, i, now)
     opened[i], name[i], pending[i] = c, KEYS[n + 1 + i]:sub(names), 0
   end
   return c

@@ -89,11 +89,16 @@ local function rules_at(s, i)
   return {kind = kind, empty = empty, version = version, capacity = capacity, debt = debt, x = x, y = y, z = z}
 end
 
--- open_counter is the counter that is stored as s, or a new one, at now.
-local function open_counter(s, r, now)
-  if not s then return new(r, now) end
+-- open_counter is the counter that is stored as s, or a new one, at now, under the
+-- i-th of the rules if they are newer; those of a calendar have the period, too.
+local function open_counter(s, rules, i, now)
+  if not s then return new(rules_at(rules, i), now) end
   local c = decode(s)
-  advance(c, r, now)
+  if rules and (c.kind == CALENDAR or unpack_struct('<d', rules, (i - 1) * RULES_SIZE + 3) ~= c.version) then
+    advance(c, rules_at(rules, i), now)
+  else
+    advance(c, nil, now)
+  end
   return c
 end
 
