@@ -1,8 +1,6 @@
 package estimate
 
 import (
-	"strings"
-
 	"llmgw/internal/estimate/bpe"
 )
 
@@ -60,13 +58,18 @@ func encodingOf(short string) string {
 // must end where it ends.
 func lookUp(encodings map[string]string, short string) string {
 	for n := min(len(short), longestStart); n >= 2; n-- {
-		e, ok := encodings[short[:n]]
-		if ok && (n == len(short) || strings.IndexByte("-:@_", short[n]) >= 0 || strings.IndexByte("-:", short[n-1]) >= 0) {
+		if n < len(short) && !endsPart(short[n]) && !endsPart(short[n-1]) {
+			continue
+		}
+		if e, ok := encodings[short[:n]]; ok {
 			return e
 		}
 	}
 	return ""
 }
+
+// endsPart tells whether a part of a name ends at b.
+func endsPart(b byte) bool { return b == '-' || b == ':' || b == '@' || b == '_' }
 
 // longestStart is at least the length of the longest of these starts.
 const longestStart = 24

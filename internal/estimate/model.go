@@ -41,10 +41,13 @@ func resolve(c *dialect.Call, rules Rules) model {
 	}
 	m := model{name: name}
 	short := shortName(name)
-	m.encoding = encodingOf(short)
-	m.family = familyOf(short, rules)
-	known := m.encoding != ""
-	m.exact = m.family == openAI && (known || rules.Encoding != "")
+	m.encoding = lookUp(encodings, short)
+	m.exact = m.encoding != ""
+	if !m.exact {
+		m.encoding = lookUp(vendorEncodings, short)
+		m.family = familyOf(short, rules)
+		m.exact = m.family == openAI && rules.Encoding != ""
+	}
 	if rules.Encoding != "" {
 		m.encoding = rules.Encoding
 		m.exact = m.exact || m.family == unknown
@@ -98,11 +101,9 @@ var familyWords = []struct {
 	{"magistral", mistral}, {"pixtral", mistral}, {"devstral", mistral},
 }
 
-// familyOf tells the family by the name, else by the provider.
+// familyOf tells the family of a model that has no name of OpenAI's, by its
+// name, else by the provider.
 func familyOf(short string, rules Rules) family {
-	if lookUp(encodings, short) != "" {
-		return openAI
-	}
 	for _, f := range familyWords {
 		if strings.Contains(short, f.word) {
 			return f.family
