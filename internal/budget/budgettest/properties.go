@@ -11,13 +11,13 @@ import (
 
 var propertyCases = []testCase{
 	{"T1 where nothing comes back no interval uses more than B + r·t", func(b *table) {
-		b.history(0, 5, wholly, func(h *history) { h.never(h.limit.Burst) })
+		b.history(0, 5, long, wholly, func(h *history) { h.never(h.limit.Burst) })
 	}},
 	{"T2 without a bank cap no interval uses more than B + r·t + what is open and may come back", func(b *table) {
-		b.history(0, 7, anyhow, func(h *history) { h.never(h.limit.Burst + h.debt + h.hoard) })
+		b.history(0, 7, long, anyhow, func(h *history) { h.never(h.limit.Burst + h.debt + h.hoard) })
 	}},
 	{"T3 what is used beyond the reserves comes on top once, and is paid off", func(b *table) {
-		b.history(0, 9, beyond, func(h *history) {
+		b.history(0, 9, long, beyond, func(h *history) {
 			h.never(h.limit.Burst + h.debt)
 			if level := b.read(h.limit).Remaining; h.sum() != h.limit.Burst+h.refilled-level {
 				b.t.Errorf("%d were used, but %d are left of %d and the %d that came", h.sum(), level, h.limit.Burst, h.refilled)
@@ -25,11 +25,11 @@ var propertyCases = []testCase{
 		})
 	}},
 	{"T4 from the beginning on no more than B + r·t is used, whatever comes back", func(b *table) {
-		b.history(0, 11, mostly, func(h *history) { h.neverFromTheStart(h.limit.Burst + h.debt) })
+		b.history(0, 11, short, mostly, func(h *history) { h.neverFromTheStart(h.limit.Burst + h.debt) })
 	}},
 	{"T5 with a bank cap no interval uses more than k·B + r·t + debt", func(b *table) {
 		for _, k := range []int64{1, 2, 4} {
-			b.history(k, uint64(k), anyhow, func(h *history) { h.never(k*h.limit.Burst + h.debt) })
+			b.history(k, uint64(k), long, anyhow, func(h *history) { h.never(k*h.limit.Burst + h.debt) })
 		}
 	}},
 	{"nothing is lost: what is left and what was used are the capacity", func(b *table) {
@@ -85,9 +85,16 @@ func anyhow(random *rand.Rand, amount int64) int64 {
 	return []int64{0, 0, amount, random.Int64N(amount + 1), beyond(random, amount)}[random.IntN(5)]
 }
 
-// history generates a past, in which requests end as use has it, and lets check
-// look at it.
-func (b *table) history(bank int64, seed uint64, use func(*rand.Rand, int64) int64, check func(*history)) {
+// The longest pauses of a history, in ms: after a long one the bucket is full, so
+// that what comes meanwhile is lost; after short ones there is never enough.
+const (
+	long  = 20_000
+	short = 1000
+)
+
+// history generates a past with pauses up to that long, in which requests end as
+// use has it, and lets check look at it.
+func (b *table) history(bank int64, seed uint64, pause int64, use func(*rand.Rand, int64) int64, check func(*history)) {
 	b.t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
 	h := &history{b: b, what: fmt.Sprintf("bank %d, seed %d", bank, seed), limit: with(bucket("history", 6000), func(l *budget.Limit) {
@@ -114,7 +121,7 @@ func (b *table) history(bank int64, seed uint64, use func(*rand.Rand, int64) int
 	for range 600 {
 		switch random.IntN(10) {
 		case 0: // a pause, in which a hoard would refill the bucket
-			pass(random.Int64N(20_000))
+			pass(random.Int64N(pause))
 		case 1, 2:
 			pass(1)
 		case 3, 4, 5: // end one
@@ -159,11 +166,14 @@ func (h *history) never(burst int64) {
 	}
 }
 
-// neverFromTheStart is never for the intervals that begin with the history.
+// neverFromTheStart is never for the intervals that begin with the history, of
+// which the longest must come near.
 func (h *history) neverFromTheStart(burst int64) {
 	h.b.t.Helper()
-	if worst := h.from(0, burst); worst <= h.limit.Burst/2 {
-		h.b.t.Fatalf("%s: the history never came near its bound: %d", h.what, worst)
+	h.from(0, burst)
+	end := len(h.at) - 1
+	if refilled := h.at[end] * h.limit.Amount / 60_000; h.sum() < refilled*9/10 {
+		h.b.t.Fatalf("%s: the history never came near its bound: %d were used of %d", h.what, h.sum(), refilled)
 	}
 }
 
