@@ -52,7 +52,7 @@ func TestCallsMadeTogetherCostWhatWasBilled(t *testing.T) {
 
 func TestAResultThatNamesItsToolCostsWhatWasBilled(t *testing.T) {
 	body := `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"get_current_weather","arguments":"{\n  \"location\": \"Boston, MA\"\n}"}}]},` +
-		`{"role":"tool","tool_call_id":"a","name":"get_current_weather","content":"29 degree celcius"}]}`
+		`{"role":"tool","tool_call_id":"a","name":"get_current_weather","content":"29 degree celcius"}]}` //nolint:misspell // as it was sent and billed
 	if got := input(t, New(Config{}), "gpt-4", body); got != 35 {
 		t.Errorf("got %d tokens, want 35", got)
 	}
