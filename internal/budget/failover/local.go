@@ -65,7 +65,7 @@ func (d *decision) byPolicy() {
 		}
 		switch {
 		case line.Limit.WhenStoreDown == budget.Closed:
-			state.Outcome, state.Wait, state.Remaining = budget.Unavailable, closedWait, 0
+			state.Outcome, state.Remaining, state.Wait, state.Reset = budget.Unavailable, 0, closedWait, closedWait
 		case hasShare(line.Limit) && line.Limit.Unit != budget.Concurrency:
 			d.shares = append(d.shares, d.s.line(line, level, seen))
 			d.index = append(d.index, i)

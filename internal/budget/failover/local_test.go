@@ -99,6 +99,9 @@ func TestWhileTheStoreIsDownLinesTellWhatThisGatewayGrants(t *testing.T) {
 				if got := v.Lines[i].Remaining; got != want {
 					t.Errorf("%s: got %d left of line %d, want %d", s.what, got, i, want)
 				}
+				if l := v.Lines[i]; l.Outcome == budget.Unavailable && (l.Wait <= 0 || l.Reset <= 0) {
+					t.Errorf("%s: got %+v, want line %d not to have all at once what it has nothing of", s.what, l, i)
+				}
 			}
 		}
 		if v := w.reserve("rest", line(tpm, 70)); v.Outcome != budget.Granted || v.Lines[0].Remaining != 0 {

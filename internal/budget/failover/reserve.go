@@ -54,7 +54,7 @@ func (l *Limiter) refused(r *budget.Request) budget.Verdict {
 		Lines: make([]budget.LineState, len(r.Lines)),
 	}
 	for i, line := range r.Lines {
-		v.Lines[i] = budget.LineState{Outcome: budget.Unavailable, Capacity: line.Limit.Capacity(), Wait: closedWait}
+		v.Lines[i] = budget.LineState{Outcome: budget.Unavailable, Capacity: line.Limit.Capacity(), Wait: closedWait, Reset: closedWait}
 	}
 	return v
 }
