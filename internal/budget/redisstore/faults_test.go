@@ -76,6 +76,31 @@ func TestS26_ARedisThatEvictsKeysIsRefused(t *testing.T) {
 	}
 }
 
+func TestARedisThatDoesNotLetUsInIsToldAtTheStart(t *testing.T) {
+	guarded, open := redistest.Start(t, "--requirepass", "hush"), redistest.Start(t)
+	for what, o := range map[string]Options{
+		"no password":       {Addrs: []string{guarded.Addr}},
+		"another password":  {Addrs: []string{guarded.Addr}, Password: "loud"},
+		"an unknown user":   {Addrs: []string{guarded.Addr}, Username: "llmgw", Password: "hush"},
+		"a database beyond": {Addrs: []string{open.Addr}, DB: 1000},
+	} {
+		s, err := Open(o)
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, errBarred) || strings.Contains(fmt.Sprint(err), "loud") {
+			t.Errorf("%s: got %v, want %v", what, err, errBarred)
+		}
+	}
+	s, err := Open(Options{Addrs: []string{guarded.Addr}, Password: "hush"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestARedisIsFitFromVersion7OnAndIfItEvictsNothing(t *testing.T) {
 	for info, want := range map[string]error{
 		"redis_version:6.2.14\r\nmaxmemory_policy:noeviction\r\n":  errOld,

@@ -146,10 +146,24 @@ func clientOptions(o Options) *redis.UniversalOptions {
 var (
 	errEvicts = errors.New("redis evicts keys")
 	errOld    = errors.New("redis is too old")
+	errBarred = errors.New("redis does not let us in")
 )
 
 // unfit tells whether err is a Redis that can be reached and must not be used.
-func unfit(err error) bool { return errors.Is(err, errEvicts) || errors.Is(err, errOld) }
+func unfit(err error) bool {
+	return errors.Is(err, errEvicts) || errors.Is(err, errOld) || errors.Is(err, errBarred)
+}
+
+// letsIn tells by its first answer whether Redis takes our user, password and
+// number of the database; waiting would not change that.
+func letsIn(err error) bool {
+	for _, refusal := range []string{"NOAUTH", "WRONGPASS", "invalid password", "DB index"} {
+		if redis.HasErrorPrefix(err, refusal) {
+			return false
+		}
+	}
+	return true
+}
 
 // check asks once whether Redis is fit to keep counters.
 func (s *Store) check(ctx context.Context) error {
@@ -163,6 +177,9 @@ func (s *Store) check(ctx context.Context) error {
 			if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
 				s.log.Warn("Redis does not let us read its version and maxmemory-policy: it must be 7 at least, and noeviction", "error", err)
 				return nil
+			}
+			if err != nil && !letsIn(err) {
+				return fmt.Errorf("%w: %w", errBarred, err)
 			}
 			if err != nil {
 				return fmt.Errorf("read Redis's version and memory policy: %w", err)
