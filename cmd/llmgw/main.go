@@ -41,7 +41,7 @@ func commands() []command {
 		{"key", "new --team T [--id I]", "make a key for a team", key},
 		{"estimate", "[--model M] [--path P] [--config FILE] [--json] [FILE]", "estimate the tokens of a request body, which is in FILE or comes on stdin", estimateBody},
 		{"provider", "[--listen A] [--rpm N] [--tpm N] [--window 1s] …", "run the simulated provider", provider},
-		{"simulate", "[--nodes N] [--limit L] [--load R] …", "play a limit on virtual time before it is deployed: algorithms, large requests, held reservations, fleets, an absent store", simulate},
+		{"simulate", "[--nodes N] [--limit L] [--load R] [--tpm T] …", "play a limit on virtual time before it is deployed: algorithms, large requests, held reservations, fleets, an absent store", simulate},
 		{"version", "", "show version, commit and Go version", version},
 	}
 }

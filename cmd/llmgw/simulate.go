@@ -19,12 +19,12 @@ func simulate(args []string, io streams) int {
 	f.IntVar(&q.Load, "load", 300, "requests per second that clients send")
 	syncs := f.String("sync", "20ms,100ms,200ms,500ms", "intervals of counters that are synchronised now and then")
 	m := &q.Minute
-	f.Int64Var(&m.Amount, "tpm", 60_000, "tokens a minute, of a limit with large requests and held reservations")
-	f.Int64Var(&m.Large, "large", 50_000, "tokens of a large request under it")
-	pressure := f.Float64("pressure", 1.2, "what small requests ask for meanwhile, in times the rate")
-	f.Int64Var(&m.Reserve, "reserve", 1000, "tokens that a request reserves under it …")
-	f.Int64Var(&m.Use, "use", 500, "… and uses …")
-	runs := f.Duration("runs", time.Minute, "… by the time that it ends")
+	f.Int64Var(&m.Amount, "tpm", 60_000, "tokens a minute, of a limit that large requests and held reservations meet")
+	f.Int64Var(&m.Large, "large", 50_000, "tokens of a large request under --tpm")
+	pressure := f.Float64("pressure", 1.2, "what small requests under --tpm ask for together, in times the rate")
+	f.Int64Var(&m.Reserve, "reserve", 1000, "tokens that a request under --tpm reserves")
+	f.Int64Var(&m.Use, "use", 500, "tokens that it then uses")
+	runs := f.Duration("runs", time.Minute, "how long it holds what it reserved")
 	policy := f.String("when-store-down", "", "open, closed or local; all of them without it")
 	if code, stop := parsed(f, args, 0, 0, io); stop {
 		return code
