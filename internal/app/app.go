@@ -87,6 +87,7 @@ type App struct {
 	storeSeen atomic.Bool // the store has answered once
 	warm      atomic.Bool // the vocabulary is read: the first request is as fast as any
 	draining  atomic.Bool
+	untold    atomic.Pointer[proxy.Enforcement] // the main switch, if the store does not know of it yet
 }
 
 // New loads the configuration, makes all the parts and takes the listeners. If

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"llmgw/internal/config"
+	"llmgw/internal/proxy"
 )
 
 // watchEvery is how often the file is looked at for a change.
@@ -109,7 +110,7 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	a.client.Reload(compiled.providers)
 	a.gateway.Replace(compiled.rules)
 	if old.Enforcement != c.Enforcement {
-		a.turnSwitch(ctx, c.Enforcement)
+		a.turnSwitch(ctx, proxy.Enforcement(c.Enforcement), "the configuration")
 	}
 	a.config.Store(c)
 	return nil

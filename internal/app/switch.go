@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"llmgw/internal/config"
 	"llmgw/internal/proxy"
 )
 
@@ -15,7 +14,8 @@ const (
 
 // enforcement is the main switch, for all gateways of the store. The last word
 // counts, of an operator or of a file that changed; with Redis it outlives a
-// restart.
+// restart. While the store is away a word holds for this gateway alone, and is
+// told to the store when it is back.
 type enforcement struct{ app *App }
 
 func (e enforcement) Mode(context.Context) (string, error) {
@@ -23,22 +23,33 @@ func (e enforcement) Mode(context.Context) (string, error) {
 }
 
 func (e enforcement) SetMode(ctx context.Context, mode string) error {
-	if err := e.app.backing.shared.Set(ctx, modeMap, modeField, mode); err != nil {
-		return err
-	}
-	e.app.enforce(proxy.Enforcement(mode), "the admin plane")
+	e.app.turnSwitch(ctx, proxy.Enforcement(mode), "the admin plane")
 	return nil
 }
 
-// turnSwitch puts in force what a changed file says, for all gateways if the
-// store can be told.
-func (a *App) turnSwitch(ctx context.Context, mode config.Enforcement) {
+// turnSwitch puts mode in force, at once here and for all gateways as soon as
+// the store can be told.
+func (a *App) turnSwitch(ctx context.Context, mode proxy.Enforcement, by string) {
+	a.enforce(mode, by)
+	a.untold.Store(&mode)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	if err := a.backing.shared.Set(ctx, modeMap, modeField, string(mode)); err != nil {
-		a.log.Warn("the main switch cannot be told to the store: an earlier word may come back with it", "error", err.Error())
+	if err := a.tellSwitch(ctx); err != nil {
+		a.log.Warn("the main switch is turned here alone until the store is back", "error", err.Error())
 	}
-	a.enforce(proxy.Enforcement(mode), "the configuration")
+}
+
+// tellSwitch tells the store what it was not told yet.
+func (a *App) tellSwitch(ctx context.Context) error {
+	mode := a.untold.Load()
+	if mode == nil {
+		return nil
+	}
+	if err := a.backing.shared.Set(ctx, modeMap, modeField, string(*mode)); err != nil {
+		return err
+	}
+	a.untold.CompareAndSwap(mode, nil) // unless it was turned again meanwhile
+	return nil
 }
 
 // readSwitch takes over what any gateway's operator or file said last. A store
@@ -46,7 +57,11 @@ func (a *App) turnSwitch(ctx context.Context, mode config.Enforcement) {
 func (a *App) readSwitch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	if mode, err := a.backing.shared.Fields(ctx, modeMap); err == nil && mode[modeField] != "" {
+	if a.tellSwitch(ctx) != nil {
+		return // the store is away, and this gateway's word is newer
+	}
+	mode, err := a.backing.shared.Fields(ctx, modeMap)
+	if err == nil && mode[modeField] != "" && a.untold.Load() == nil {
 		a.enforce(proxy.Enforcement(mode[modeField]), "the store")
 	}
 }
