@@ -187,6 +187,10 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 		Dialects: dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
 		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, StoreUp: a.limiter.Up,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
+	a.onClose(func(context.Context) error {
+		a.gateway.Close()
+		return nil
+	})
 	a.metrics.LimitLevels(a.limitLevels)
 	go func() { // a second of work on a busy machine, which no request should wait for
 		defer a.warm.Store(true)

@@ -142,8 +142,8 @@ func TestBackgroundAndStoredResponsesThroughTheGateway(t *testing.T) {
 	if _, err := fmt.Sscan(a.Header.Get("X-LLMGW-Estimated-Tokens"), &most); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.spent("tokens"); got != most {
-		t.Errorf("charged %d while nobody knows what it comes to, want the %d that were reserved", got, most)
+	if l := w.Limit("search", "tokens"); l.Amount-l.Remaining != float64(most) {
+		t.Errorf("%v are taken while nobody knows what it comes to, want the %d that were reserved", l.Amount-l.Remaining, most)
 	}
 	for _, s := range []struct{ method, path string }{{"GET", ""}, {"POST", "/cancel"}, {"GET", "?stream=true&starting_after=1"}, {"DELETE", ""}} {
 		a := w.send(s.method, "/v1/responses/"+made.ID+s.path, secret, "")
@@ -151,8 +151,8 @@ func TestBackgroundAndStoredResponsesThroughTheGateway(t *testing.T) {
 			t.Errorf("%s %s: got %d\n%s", s.method, s.path, a.Status, a.Body)
 		}
 	}
-	if tokens, requests := w.spent("tokens"), w.spent("requests"); tokens != most || requests != 5 {
-		t.Errorf("reading it and ending it: charged %d tokens and %d requests in all, want %d and 5", tokens, requests, most)
+	if tokens, requests := w.spent("tokens"), w.spent("requests"); tokens >= most || tokens < 2 || requests != 5 {
+		t.Errorf("reading it and ending it: charged %d tokens and %d requests in all, want less than the %d that were reserved, and 5", tokens, requests, most)
 	}
 	w.settled()
 }

@@ -31,7 +31,7 @@ const (
 //	client left early      yes                no            the input
 //	client left, cut       yes                yes           what is known, else counted
 //	completed              yes                yes           what the provider says, else counted
-//	goes on without us     yes                later         the whole reservation
+//	goes on without us     yes                later         what is told of its end, else the whole reservation
 //	panic                  ?                  ?             nothing
 type ending struct {
 	outcome   outcome

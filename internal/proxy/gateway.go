@@ -15,6 +15,7 @@
 //	ending.go     how a call can end and what it is then charged, settle.go that it is once
 //	record.go     what is told of it afterwards, entry.go to the usage log
 //	explain.go    what a request would meet
+//	background.go responses that go on when their call has ended
 //	stored.go     calls about what a provider keeps
 //	passthrough.go  paths that are relayed for a flat charge
 //	render.go     the one map from faults to answers, headers.go the limits' headers
@@ -97,12 +98,14 @@ type Gateway struct {
 	herd        *herd
 	values      *values
 	attempts    *attempts
+	background  *background
 	inflight    atomic.Int64
 }
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
 	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts()}
+	g.background = newBackground(g.endBackground)
 	g.Replace(rules)
 	g.SetEnforcement(mode)
 	return g

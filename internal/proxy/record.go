@@ -25,8 +25,11 @@ type record struct {
 	route   route
 	client  context.Context
 	attempt *attempt
-	span    *telemetry.Span
-	began   time.Time
+	ended   time.Time // when the call ended; zero: it runs
+
+	settlement *settlement // nil: nothing was reserved
+	span       *telemetry.Span
+	began      time.Time
 
 	model     string // its label
 	caller    caller
@@ -172,7 +175,8 @@ func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 // clientGone tells whether the client has left.
 func (rec *record) clientGone() bool { return rec.client.Err() != nil }
 
-// record tells of a call that has ended. It never blocks.
+// record tells of a call that has ended; of what it used only when its response
+// has ended too. It never blocks.
 func (g *Gateway) record(rec *record) {
 	g.inflight.Add(-1)
 	g.Metrics.Inflight(-1)
@@ -182,21 +186,32 @@ func (g *Gateway) record(rec *record) {
 	if rec.status == 0 { // it is answered after this
 		rec.status = http.StatusInternalServerError
 	}
-	now := time.Now()
-	team, model := rec.caller.teamName(), rec.model
-	timing := telemetry.Timing{Total: now.Sub(rec.began), Overhead: rec.overhead(now)}
+	rec.ended = time.Now()
+	timing := telemetry.Timing{Total: rec.ended.Sub(rec.began), Overhead: rec.overhead(rec.ended)}
 	if !rec.first.IsZero() {
 		timing.FirstToken = rec.first.Sub(rec.began)
 	}
 	g.Metrics.RequestDone(telemetry.RequestLabels{
-		Team: team, Model: model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.outcome),
+		Team: rec.caller.teamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.outcome),
 	}, timing)
+	if s := rec.settlement; s != nil && s.goesOn != "" {
+		if g.background.leave(s.goesOn, rec) {
+			return
+		}
+		s.charge(s.ending)
+	}
+	g.recordUse(rec)
+}
+
+// recordUse tells of what a call has come to.
+func (g *Gateway) recordUse(rec *record) {
+	team, model := rec.caller.teamName(), rec.model
 	g.recordTokens(rec, team, model)
 	rec.span.End(telemetry.Answered{
 		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.ending.usage,
 		Outcome: string(rec.ending.outcome), ErrorType: rec.errorType(),
 	})
-	g.Ledger.Record(rec.entry(team, model, now))
+	g.Ledger.Record(rec.entry(team, model, rec.ended))
 }
 
 // learn lets the estimator compare what an answer used with what was estimated.

@@ -68,6 +68,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	}
 	rec.admitted = true
 	s := &settlement{gateway: g, plan: p, held: held, reported: rec.began}
+	rec.settlement = s
 	defer func() { s.settle(worst); rec.ending = s.ending }()
 	g.forward(w, r, rules, p, s, rec)
 }

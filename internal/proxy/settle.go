@@ -16,6 +16,7 @@ type settlement struct {
 	held     reservation
 	done     bool
 	ending   ending
+	goesOn   string    // the response that goes on without the call; else empty
 	reported time.Time // the last progress report
 	trace    httptrace.ClientTrace
 	sent     atomic.Bool // the last try's request was written whole
@@ -28,6 +29,23 @@ func (s *settlement) settle(e ending) {
 		return
 	}
 	s.done, s.ending = true, e
+	s.charge(e)
+}
+
+// leaveOpen keeps the reservation until the end of the response id is seen; a
+// crash charges e until then.
+func (s *settlement) leaveOpen(id string, e ending) {
+	if s.done {
+		return
+	}
+	s.done, s.ending, s.goesOn = true, e, id
+	if s.held.id != "" {
+		s.gateway.Limiter.Report(s.held.id, s.plan.amounts(e.usage, e.requests))
+	}
+}
+
+// charge ends the reservation.
+func (s *settlement) charge(e ending) {
 	if s.held.id == "" {
 		return
 	}

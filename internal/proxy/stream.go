@@ -162,7 +162,9 @@ func (a *relayed) take(p []byte) {
 	}
 	whole := !a.streams && a.left <= 0 && a.resp.Meter.Report().Complete
 	if whole {
-		a.s.settle(metered(a.s.plan, completed, a.resp.Status, a.resp.Meter.Report()))
+		report := a.resp.Meter.Report()
+		a.s.settle(metered(a.s.plan, completed, a.resp.Status, report))
+		a.tellStored(report)
 	}
 	a.s.progress(now, a.resp.Meter, a.resp.Status)
 	if !whole && a.hold(out) {
@@ -234,6 +236,13 @@ func (a *relayed) flush() {
 	}
 }
 
+// tellStored passes on what an answer about a stored response says of it.
+func (a *relayed) tellStored(report dialect.Report) {
+	if c := a.s.plan.call; c.Endpoint.Operation == dialect.Stored {
+		a.s.gateway.background.asked(c.Params["response_id"], c.Endpoint.Method, a.resp.Status, report)
+	}
+}
+
 // finish settles what the meter saw and ends the client's answer: cleanly only
 // if the provider's ended so.
 func (a *relayed) finish(err error) {
@@ -251,7 +260,11 @@ func (a *relayed) finish(err error) {
 		a.rec.cause = causeOf(fault.From(err))
 	}
 	a.s.gateway.learn(a.s.plan, o, report)
+	if goesOn(a.s.plan, a.resp.Status, report) && !(a.gone && a.rules.OnClientGone == ChargeEstimate) {
+		a.s.leaveOpen(report.ID, e)
+	}
 	a.s.settle(e)
+	a.tellStored(report)
 	if a.gone || o == clientGone {
 		panic(http.ErrAbortHandler)
 	}

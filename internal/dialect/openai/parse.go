@@ -58,7 +58,7 @@ func multipart(h dialect.Header) (boundary string, ok bool) {
 var responseID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
 
 func parseStored(c *dialect.Call) error {
-	c.RequestsOnly, c.NoOutput = true, true
+	c.RequestsOnly = true // the response itself, which may have gone on until now, is another's to charge
 	if !responseID.MatchString(c.Params[ParamResponse]) {
 		return fault.Invalid(ParamResponse, "The id of a response has only letters, digits, _ and -.")
 	}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/tokens"
+)
+
+// ends are the ends of responses, as they were told: nil where nobody saw it.
+type ends struct {
+	mu   sync.Mutex
+	told map[*record][]*dialect.Report
+}
+
+func (e *ends) end(rec *record, r *dialect.Report) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.told == nil {
+		e.told = map[*record][]*dialect.Report{}
+	}
+	e.told[rec] = append(e.told[rec], r)
+}
+
+func (e *ends) of(rec *record) []*dialect.Report {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.told[rec]
+}
+
+func TestAResponseThatGoesOnEndsOnce(t *testing.T) {
+	seen := dialect.Report{ID: "resp_1", Complete: true, Usage: tokens.Usage{Output: 3}}
+	for _, s := range []struct {
+		what   string
+		method string
+		status int
+		report dialect.Report
+		ends   bool
+		known  bool
+	}{
+		{"it goes on", http.MethodGet, 200, dialect.Report{ID: "resp_1", Finish: "in_progress"}, false, false},
+		{"its end", http.MethodGet, 200, seen, true, true},
+		{"its failure", http.MethodGet, 200, dialect.Report{ID: "resp_1", Failure: &dialect.Failure{}}, true, true},
+		{"it was cancelled", http.MethodPost, 200, dialect.Report{ID: "resp_1", Complete: true, Finish: "cancelled"}, true, true},
+		{"it was deleted", http.MethodDelete, 200, dialect.Report{}, true, false},
+		{"it was not deleted", http.MethodDelete, 404, dialect.Report{}, false, false},
+		{"its input", http.MethodGet, 200, dialect.Report{Complete: true}, false, false},
+		{"another's end under its id", http.MethodGet, 200, dialect.Report{ID: "resp_2", Complete: true}, false, false},
+		{"the provider failed", http.MethodGet, 500, dialect.Report{Failure: &dialect.Failure{}}, false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			told, rec := &ends{}, &record{}
+			b := newBackground(told.end)
+			if !b.leave("resp_1", rec) || b.leave("resp_1", &record{}) {
+				t.Fatalf("%s: it was not taken once", s.what)
+			}
+			for range 2 {
+				b.asked("resp_1", s.method, s.status, s.report)
+			}
+			if got := told.of(rec); (len(got) == 1) != s.ends || len(got) > 1 || len(got) == 1 && (got[0] != nil) != s.known {
+				t.Errorf("%s: got the ends %v", s.what, got)
+			}
+			b.close()
+			if len(told.of(rec)) != 1 || len(b.open) != 0 {
+				t.Errorf("%s: %d ends after all, want 1", s.what, len(told.of(rec)))
+			}
+		})
+	}
+}
+
+func TestAResponseThatNobodyAsksForEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, rec := &ends{}, &record{}
+		b := newBackground(told.end)
+		b.leave("resp_1", rec)
+		for range 5 {
+			time.Sleep(askedWithin - time.Second)
+			b.asked("resp_1", http.MethodGet, 200, dialect.Report{ID: "resp_1"})
+		}
+		synctest.Wait()
+		if len(told.of(rec)) != 0 {
+			t.Error("it ended though it was asked for")
+		}
+		time.Sleep(askedWithin)
+		synctest.Wait()
+		if got := told.of(rec); len(got) != 1 || got[0] != nil {
+			t.Errorf("got the ends %v, want one that nobody saw", got)
+		}
+	})
+}
+
+func TestTheResponsesThatGoOnAreBounded(t *testing.T) {
+	told := &ends{}
+	b := newBackground(told.end)
+	for i := range maxUnfinished {
+		if !b.leave(strconv.Itoa(i), &record{}) {
+			t.Fatalf("no room for the response %d", i)
+		}
+	}
+	if b.leave("one more", &record{}) {
+		t.Error("there is room without end")
+	}
+	b.close()
+	if len(told.told) != maxUnfinished || !b.leave("one more", &record{}) {
+		t.Errorf("%d have ended, want all", len(told.told))
+	}
+	b.close()
+}
+
+func TestOnlyWhatIsDetachedAndHasAnIDGoesOn(t *testing.T) {
+	for _, s := range []struct {
+		what     string
+		detached bool
+		status   int
+		report   dialect.Report
+		want     bool
+	}{
+		{"it is queued", true, 200, dialect.Report{ID: "resp_1"}, true},
+		{"it was not asked for in the background", false, 200, dialect.Report{ID: "resp_1"}, false},
+		{"it has ended", true, 200, dialect.Report{ID: "resp_1", Complete: true}, false},
+		{"it has failed", true, 200, dialect.Report{ID: "resp_1", Failure: &dialect.Failure{}}, false},
+		{"it has no id", true, 200, dialect.Report{}, false},
+		{"it was refused", true, 429, dialect.Report{ID: "resp_1"}, false},
+	} {
+		if got := goesOn(&plan{call: &dialect.Call{Detached: s.detached}}, s.status, s.report); got != s.want {
+			t.Errorf("%s: got %v, want %v", s.what, got, s.want)
+		}
+	}
+}
