@@ -40,6 +40,19 @@ type lease struct {
 	endFrom time.Time     // not to be ended in the store before
 	closed  bool          // grants no more
 	dirty   bool          // the store does not know all of it
+	fenced  bool          // the store takes no reservation of its epoch
+	of      *lease        // of an overrun that is not reserved yet: whose it is
+}
+
+// newLease is a lease of lines, whose amounts may be changed yet.
+func newLease(id string, g *group, epoch budget.Epoch, crash budget.CrashCharge, lines []budget.Line) *lease {
+	n := len(lines)
+	l := &lease{id: id, group: g, epoch: epoch, crash: crash, lines: slices.Clone(lines)}
+	numbers := make([]int64, 6*n)
+	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.lost, &l.reported} {
+		*list = numbers[i*n : (i+1)*n : (i+1)*n]
+	}
+	return l
 }
 
 // left is what line i has for further requests, or to give back; negative if
@@ -188,19 +201,14 @@ func (s *Store) plan(g *group, states []budget.LineState, now time.Time) []int64
 
 // acquire asks the store for a lease, in the background.
 func (s *Store) acquire(g *group, r *budget.Request, amounts []int64) {
-	ask := budget.Request{
-		ID: s.nextID(), Epoch: r.Epoch, CrashCharge: crashCharge(r.CrashCharge), Lifetime: r.Lifetime,
-		Lines: slices.Clone(g.lines), NotAfter: s.clock.in(s.cfg.Timeout + slack),
-	}
-	for i := range ask.Lines {
-		ask.Lines[i].Amount = amounts[i]
-	}
-	l := &lease{id: ask.ID, group: g, epoch: r.Epoch, crash: r.CrashCharge, lines: ask.Lines}
-	n := len(amounts)
+	l := newLease(s.nextID(), g, r.Epoch, r.CrashCharge, g.lines)
 	l.size = amounts
-	numbers := make([]int64, 6*n)
-	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.lost, &l.reported} {
-		*list = numbers[i*n : (i+1)*n : (i+1)*n]
+	for i := range l.lines {
+		l.lines[i].Amount = amounts[i]
+	}
+	ask := budget.Request{
+		ID: l.id, Epoch: l.epoch, CrashCharge: crashCharge(l.crash), Lifetime: r.Lifetime,
+		Lines: l.lines, NotAfter: s.clock.in(s.cfg.Timeout + slack),
 	}
 	s.asking.Go(func() { s.ask(l, ask) })
 }
@@ -218,8 +226,11 @@ func (s *Store) ask(l *lease, r budget.Request) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
 	sent := time.Now()
-	v, err := s.Store.Reserve(ctx, r)
-	s.cfg.Observer.StoreCall("lease", time.Since(sent), err)
+	var v budget.Verdict
+	err := s.observe("lease", func() (err error) {
+		v, err = s.Store.Reserve(ctx, r)
+		return err
+	})
 	g := l.group
 	g.mu.Lock()
 	defer g.mu.Unlock()

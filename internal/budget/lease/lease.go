@@ -25,8 +25,8 @@
 // between the last two reports.
 //
 // lease.go is the Store's life, group.go who is busy and how much they need,
-// grant.go and member.go the requests' side of a lease, upkeep.go the store's
-// side, view.go what a lease changes of what the store says.
+// grant.go and member.go the requests' side of a lease, upkeep.go and overrun.go
+// the store's side, view.go what a lease changes of what the store says.
 package lease
 
 import (
@@ -228,6 +228,14 @@ func (s *Store) remove(l *lease) {
 	defer s.mu.Unlock()
 	delete(s.leases, l.id)
 	s.held.Store(int64(len(s.leases)))
+}
+
+// observe makes a call that no request waits for.
+func (s *Store) observe(op string, call func() error) error {
+	start := time.Now()
+	err := call()
+	s.cfg.Observer.StoreCall(op, time.Since(start), err)
+	return err
 }
 
 func (s *Store) nextID() string { return s.prefix + strconv.FormatInt(s.ids.Add(1), 36) }

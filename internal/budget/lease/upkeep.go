@@ -40,38 +40,47 @@ func (s *Store) surrender(ctx context.Context) {
 	s.tend(ctx, leases, time.Now())
 }
 
-// tend closes what is over of the leases, reports the others and ends those
-// without open requests.
+// tend closes what is over of the leases, reports the others, ends those without
+// open requests, and charges what was used beyond a lease.
 func (s *Store) tend(ctx context.Context, leases []*lease, now time.Time) {
 	var list []news
-	var over []*lease
-	var ends []budget.Settlement
+	var overruns, over []*lease
 	for _, l := range leases {
 		l.group.mu.Lock()
 		if !l.closed && (!now.Before(l.expires) || now.Sub(l.last) >= l.idle) {
 			l.close()
 		}
 		switch {
+		case l.of != nil:
+			overruns = append(overruns, l)
 		case l.closed && l.members == 0:
 			if !now.Before(l.endFrom) {
-				ends, over = append(ends, l.settlement()), append(over, l)
+				over = append(over, l)
 			}
-		case l.dirty:
-			list = append(list, l.progress())
+		default:
+			if o := s.overrun(l); o != nil {
+				overruns = append(overruns, o)
+			}
+			if l.dirty {
+				list = append(list, l.progress())
+			}
 		}
 		l.group.mu.Unlock()
+	}
+	if len(overruns) > 0 {
+		over = append(over, s.post(ctx, overruns)...)
 	}
 	if len(list) > 0 {
 		s.report(ctx, list)
 	}
-	if len(ends) > 0 {
-		s.end(ctx, ends, over)
+	if len(over) > 0 {
+		s.end(ctx, over)
 	}
 }
 
 // settlement ends the lease with what its requests have used.
 func (l *lease) settlement() budget.Settlement {
-	return budget.Settlement{ID: l.id, Epoch: l.epoch, Lines: l.lines, Used: slices.Clone(l.ended)}
+	return budget.Settlement{ID: l.id, Epoch: l.epoch, Lines: l.lines, Used: l.ended}
 }
 
 // progress is the lease's report: what is used, what a crash charges, and of a
@@ -83,12 +92,13 @@ func (l *lease) progress() news {
 	ended := slices.Clone(l.ended)
 	p := budget.Progress{ID: l.id, Lines: l.lines, Used: slices.Clone(ended), Crash: make([]int64, len(ended))}
 	for i, ended := range ended {
+		p.Used[i] += min(0, l.left(i)) // an overrun is not yet the lease's
 		p.Crash[i] = ended
 		if l.before != nil {
-			p.Crash[i] += ended - l.before[i]
+			p.Crash[i] += max(0, ended-l.before[i])
 		}
 		if l.crash != budget.ChargeNone {
-			p.Used[i] = min(ended+l.noted[i], budget.MaxExact)
+			p.Used[i] = min(p.Used[i]+l.noted[i], budget.MaxExact)
 			p.Crash[i] += l.lost[i]
 		}
 		p.Crash[i] = min(p.Crash[i], budget.MaxExact)
@@ -130,9 +140,7 @@ func (s *Store) report(ctx context.Context, list []news) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	sent := time.Now()
-	err := s.Store.Report(ctx, progress)
-	s.cfg.Observer.StoreCall("report", time.Since(sent), err)
+	err := s.observe("report", func() error { return s.Store.Report(ctx, progress) })
 	for _, n := range list {
 		l := n.lease
 		l.group.mu.Lock()
@@ -147,12 +155,18 @@ func (s *Store) report(ctx context.Context, list []news) bool {
 }
 
 // end settles leases in one call, and forgets them if the store did.
-func (s *Store) end(ctx context.Context, ends []budget.Settlement, over []*lease) {
+func (s *Store) end(ctx context.Context, over []*lease) {
+	ends := make([]budget.Settlement, len(over))
+	for i, l := range over {
+		ends[i] = l.settlement()
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	sent := time.Now()
-	settled, err := s.Store.Settle(ctx, ends)
-	s.cfg.Observer.StoreCall("settle", time.Since(sent), err)
+	var settled []budget.Settled
+	err := s.observe("settle", func() (err error) {
+		settled, err = s.Store.Settle(ctx, ends)
+		return err
+	})
 	if err != nil {
 		return
 	}
