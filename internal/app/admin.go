@@ -150,9 +150,16 @@ type loggedBlocks struct {
 	log *slog.Logger
 }
 
-// Add is Blocks' own.
+// Add is Blocks' own. That the store does not know of the block yet is no error:
+// it is in force where it was asked for.
 func (b loggedBlocks) Add(ctx context.Context, block tenant.Block) (tenant.Block, error) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
 	block, err := b.Blocks.Add(ctx, block)
+	if errors.Is(err, tenant.ErrUntold) {
+		b.log.Warn("the block is in force here alone until the store is back", "id", block.ID, "error", err.Error())
+		err = nil
+	}
 	if err == nil {
 		b.log.Warn("blocked", "id", block.ID, "scope", string(block.Scope), "expires_at", block.ExpiresAt)
 	}

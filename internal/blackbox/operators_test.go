@@ -79,6 +79,22 @@ func TestABlockEndsByItself(t *testing.T) {
 	}
 }
 
+func TestALeakedKeyIsBlockedThoughTheStoreIsAway(t *testing.T) {
+	w := start(t, setup{gateways: 2, redis: true, redisKey: "timeout: 20ms"})
+	w.redis.Pause()
+	if a := w.Admin("POST", "/admin/v1/blocks", `{"scope":"key","value":"search-key","reason":"leaked"}`); a.Status != 201 {
+		t.Fatalf("block: got %d: %s", a.Status, a.Body)
+	}
+	if a := w.Post(secret, chat, ask("sim-out1")); a.Status != 403 {
+		t.Errorf("got %d at once, want 403", a.Status)
+	}
+	w.redis.Resume()
+	w.Eventually("the other gateway knows of it", eventually, func() bool {
+		a, err := w.all[1].Try(secret, chat, ask("sim-out1"))
+		return err == nil && a.Status == 403
+	})
+}
+
 func TestTheMainSwitchIsForAllInstances(t *testing.T) {
 	w := start(t, setup{gateways: 2, redis: true, limits: monthly("two", "requests", 2)})
 	for i, want := range []int{200, 200, 429} {

@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type Blocks struct {
 	now   func() time.Time
 
 	mu      sync.Mutex // over changes, the store's calls included
+	untold  []Block    // in force here, and not yet in the store
 	current atomic.Pointer[blockIndex]
 }
 
@@ -68,9 +70,13 @@ func (b *Blocks) List() []Block {
 	return list
 }
 
-// Add checks block, gives it an id, keeps it in the store and puts it in force.
-// The error is a fault if the block is not valid; any other means that the
-// store did not take it, and then it is not in force.
+// ErrUntold says that a block is in force in this instance alone until the store
+// takes it, with a later Refresh.
+var ErrUntold = errors.New("tenant: the store does not know of the block yet")
+
+// Add checks block, gives it an id, puts it in force and keeps it in the store.
+// The error is a fault if the block is not valid, and then it is not in force, or
+// ErrUntold: the time of a block is now, whatever the store does.
 func (b *Blocks) Add(ctx context.Context, block Block) (Block, error) {
 	if err := block.normalize(b.now()); err != nil {
 		return Block{}, err
@@ -82,13 +88,28 @@ func (b *Blocks) Add(ctx context.Context, block Block) (Block, error) {
 	if len(all) >= maxBlocks {
 		return Block{}, fault.Invalid("", fmt.Sprintf("There are already %d blocks.", len(all)))
 	}
-	if b.store != nil {
-		if err := b.store.Save(ctx, block); err != nil {
-			return Block{}, fmt.Errorf("save block %s: %w", block.ID, err)
-		}
-	}
 	b.current.Store(newBlockIndex(append(slices.Clone(all), block)))
+	if b.store == nil {
+		return block, nil
+	}
+	if err := b.store.Save(ctx, block); err != nil {
+		b.untold = append(b.untold, block)
+		return block, fmt.Errorf("save block %s: %w: %w", block.ID, ErrUntold, err)
+	}
 	return block, nil
+}
+
+// tell saves what the store does not know of yet.
+func (b *Blocks) tell(ctx context.Context) error {
+	for len(b.untold) > 0 {
+		if block := b.untold[0]; !block.Expired(b.now()) {
+			if err := b.store.Save(ctx, block); err != nil {
+				return fmt.Errorf("save block %s: %w", block.ID, err)
+			}
+		}
+		b.untold = b.untold[1:]
+	}
+	return nil
 }
 
 // Delete ends a block and tells whether it was there. After an error of the
@@ -97,6 +118,9 @@ func (b *Blocks) Delete(ctx context.Context, id string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.current.Load().all
+	if b.forgetUntold(id) {
+		return true, nil
+	}
 	if b.store != nil { // which may know of one that this instance has not seen yet
 		loaded, err := b.store.Load(ctx)
 		if err != nil && loaded == nil {
@@ -112,6 +136,19 @@ func (b *Blocks) Delete(ctx context.Context, id string) (bool, error) {
 	return len(left) < len(all), nil
 }
 
+// forgetUntold ends a block that the store does not know of, and tells whether
+// there is one. It may know all the same, if the answer was lost: whoever asks
+// again ends it there.
+func (b *Blocks) forgetUntold(id string) bool {
+	is := func(block Block) bool { return block.ID == id }
+	if !slices.ContainsFunc(b.untold, is) {
+		return false
+	}
+	b.untold = slices.DeleteFunc(b.untold, is)
+	b.current.Store(newBlockIndex(slices.DeleteFunc(slices.Clone(b.current.Load().all), is)))
+	return true
+}
+
 // Refresh takes over what the store has now, and removes from it what expired.
 // If the store cannot be read, the blocks in force stay in force.
 func (b *Blocks) Refresh(ctx context.Context) error {
@@ -120,6 +157,9 @@ func (b *Blocks) Refresh(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.tell(ctx); err != nil {
+		return err
+	}
 	loaded, err := b.store.Load(ctx)
 	if err != nil && loaded == nil {
 		return fmt.Errorf("load blocks: %w", err)

@@ -190,9 +190,6 @@ func TestBlocksStayInForceWhileTheStoreIsAway(t *testing.T) {
 	if err := b.Refresh(t.Context()); !errors.Is(err, away) {
 		t.Errorf("refresh: got %v, want %v", err, away)
 	}
-	if _, err := b.Add(t.Context(), Block{Scope: BlockKey, Value: "l"}); !errors.Is(err, away) {
-		t.Errorf("add: got %v, want %v", err, away)
-	}
 	if _, err := b.Delete(t.Context(), first.ID); !errors.Is(err, away) {
 		t.Errorf("delete: got %v, want %v", err, away)
 	}
@@ -202,6 +199,48 @@ func TestBlocksStayInForceWhileTheStoreIsAway(t *testing.T) {
 	shared.fail, shared.unreadable = nil, away
 	if _, err := b.Delete(t.Context(), first.ID); !errors.Is(err, away) || len(shared.m) != 1 {
 		t.Errorf("delete from what cannot be read: got %v and %v, want %v and the block kept", err, shared.m, away)
+	}
+}
+
+func TestABlockHoldsHereUntilTheStoreTakesIt(t *testing.T) {
+	shared, c := &sharedMap{m: map[string]string{}}, &clock{noon}
+	away := errors.New("connection refused")
+	shared.fail = away
+	b := NewBlocks(NewSharedBlocks(shared), c.now)
+	var made []Block
+	for _, block := range []Block{
+		{Scope: BlockKey, Value: "leaked"},
+		{Scope: BlockTeam, Value: "undone"},
+		{Scope: BlockTeam, Value: "over", ExpiresAt: noon.Add(time.Second)},
+	} {
+		block, err := b.Add(t.Context(), block)
+		if !errors.Is(err, ErrUntold) || !errors.Is(err, away) {
+			t.Errorf("add: got %v, want it untold because of %v", err, away)
+		}
+		made = append(made, block)
+	}
+	leaked := Caller{Key: &Key{ID: "leaked", Team: &Team{Name: "search"}}}
+	if _, ok := b.Match(leaked); !ok {
+		t.Error("the leaked key is let in while the store is away")
+	}
+	if known, err := b.Delete(t.Context(), made[1].ID); !known || err != nil {
+		t.Errorf("delete: got %v, %v, want it deleted: no store knows of it", known, err)
+	}
+	if err := b.Refresh(t.Context()); !errors.Is(err, away) {
+		t.Errorf("refresh: got %v, want %v", err, away)
+	}
+	if _, ok := b.Match(leaked); !ok {
+		t.Error("a refresh without the store lets the leaked key in")
+	}
+	c.t, shared.fail = noon.Add(time.Minute), nil
+	if err := b.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.List(); len(got) != 1 || got[0].ID != made[0].ID || len(shared.m) != 1 {
+		t.Errorf("got %+v in force and %v in the store, want the leaked key's alone", got, shared.m)
+	}
+	if known, err := b.Delete(t.Context(), made[0].ID); !known || err != nil || len(shared.m) != 0 {
+		t.Errorf("delete, afterwards: got %v, %v and %v in the store, want it gone", known, err, shared.m)
 	}
 }
 
