@@ -252,7 +252,8 @@ func (a *relayed) finish(err error) {
 	report := a.resp.Meter.Report()
 	o := a.outcome(err, report)
 	e := metered(a.s.plan, o, a.resp.Status, report)
-	if o == clientGone && a.rules.OnClientGone == ChargeEstimate {
+	whole := o == clientGone && a.rules.OnClientGone == ChargeEstimate
+	if whole {
 		e = wholeReserve(a.s.plan, o)
 	}
 	a.rec.answer = report
@@ -260,7 +261,7 @@ func (a *relayed) finish(err error) {
 		a.rec.cause = causeOf(fault.From(err))
 	}
 	a.s.gateway.learn(a.s.plan, o, report)
-	if goesOn(a.s.plan, a.resp.Status, report) && !(a.gone && a.rules.OnClientGone == ChargeEstimate) {
+	if !whole && goesOn(a.s.plan, a.resp.Status, report) {
 		a.s.leaveOpen(report.ID, e)
 	}
 	a.s.settle(e)
