@@ -30,6 +30,7 @@ type lease struct {
 	reported []int64 // told to the store as used
 	before   []int64 // what had ended when the store was last told; nil: it was not
 
+	asked   chan struct{} // closed when the store has answered; nil: it was not asked for
 	members int
 	states  []budget.LineState // just after the lease was granted
 	at      time.Time          // when that was, in the store's time
@@ -210,6 +211,8 @@ func (s *Store) acquire(g *group, r *budget.Request, amounts []int64) {
 		ID: l.id, Epoch: l.epoch, CrashCharge: crashCharge(l.crash), Lifetime: r.Lifetime,
 		Lines: l.lines, NotAfter: s.clock.in(s.cfg.Timeout + slack),
 	}
+	l.asked = make(chan struct{})
+	s.add(l)
 	s.asking.Go(func() { s.ask(l, ask) })
 }
 
@@ -235,24 +238,53 @@ func (s *Store) ask(l *lease, r budget.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asking = false
-	switch {
-	case err == nil && v.Outcome == budget.Granted:
+	close(l.asked)
+	if err == nil && v.Outcome == budget.Granted {
 		l.begin(r.Lines, &v, sent)
-		if g.lease != nil {
-			g.lease.close()
+		if !l.closed {
+			g.use(l)
 		}
-		g.lease = l
-		for i, n := range l.size {
-			g.held[i].Add(n)
-		}
-		s.add(l)
 		return
-	case err != nil:
-		// It may have been applied, or yet be: when it no more can, it is ended.
-		l.closed, l.endFrom = true, time.Now().Add(s.cfg.Timeout+2*slack)
-		s.add(l)
 	}
 	g.notYet = time.Now().Add(cooling)
+	if err == nil {
+		s.remove(l)
+		return
+	}
+	// It may have been applied, or yet be: when it no more can, it is ended.
+	l.closed, l.endFrom = true, time.Now().Add(s.cfg.Timeout+2*slack)
+}
+
+// use lets l be granted from. g.mu is held.
+func (g *group) use(l *lease) {
+	if g.lease != nil {
+		g.lease.close()
+	}
+	g.lease = l
+	for i, n := range l.size {
+		g.held[i].Add(n)
+	}
+}
+
+// answered tells whether the store has, g.mu being held.
+func (l *lease) answered() bool {
+	select {
+	case <-l.asked:
+		return true
+	default:
+		return l.asked == nil
+	}
+}
+
+// await waits for the store's answer, or for ctx.
+func (l *lease) await(ctx context.Context) {
+	if l.asked == nil {
+		return
+	}
+	select {
+	case <-l.asked:
+	case <-ctx.Done():
+	}
 }
 
 // begin makes l what the store has granted. Its time counts from when it was

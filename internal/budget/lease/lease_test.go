@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ type counting struct {
 	*memstore.Store
 	reserves, reports, settles atomic.Int64
 	down                       atomic.Bool
+	slow                       time.Duration // of the answer to a lease
 
 	mu   sync.Mutex
 	told []budget.Progress
@@ -32,7 +34,11 @@ func (c *counting) Reserve(ctx context.Context, r budget.Request) (budget.Verdic
 	if c.down.Load() {
 		return budget.Verdict{}, errDown
 	}
-	return c.Store.Reserve(ctx, r)
+	v, err := c.Store.Reserve(ctx, r)
+	if strings.HasPrefix(r.ID, "lease-") {
+		time.Sleep(c.slow)
+	}
+	return v, err
 }
 
 func (c *counting) Report(ctx context.Context, p []budget.Progress) error {

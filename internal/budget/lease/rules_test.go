@@ -404,3 +404,65 @@ func TestOpenIDsAndRetireKnowLeases(t *testing.T) {
 		}
 	})
 }
+
+// A lease that the store has granted, and whose answer is on its way, is given
+// back before a refusal, too.
+func TestALeaseThatIsOnItsWayGoesBackBeforeARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		g.under.slow = 15 * time.Millisecond
+		all := monthly(1_000_000)
+		small, leases := []budget.Line{line(all, 100)}, 0
+		for range 400 {
+			id, _ := g.ask(small...)
+			g.end(id, small, 0)
+			if synctest.Wait(); g.stored(all).Remaining < 1_000_000 && g.Granted() == 0 {
+				large := []budget.Line{line(all, 1_000_000)}
+				id, v := g.ask(large...)
+				if v.Outcome != budget.Granted {
+					t.Fatalf("a request for all that is free, while a lease is on its way: got %+v", v)
+				}
+				g.end(id, large, 0)
+				leases++
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if leases == 0 {
+			t.Error("no lease was on its way")
+		}
+		time.Sleep(time.Second)
+		if s := g.stored(all); s.Remaining != 1_000_000 || s.Open != 0 || g.Leases() != 0 {
+			t.Errorf("at the end: got %d left, %d open, %d leases, want all and nothing else", s.Remaining, s.Open, g.Leases())
+		}
+	})
+}
+
+// A gateway that stops waits for the lease that it has asked for: left to the
+// reclaim it would be charged in full where a crash is.
+func TestALeaseThatIsOnItsWayAtTheEndCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		g.under.slow = 15 * time.Millisecond
+		all := monthly(1_000_000)
+		lines := []budget.Line{line(all, 100)}
+		for n := 0; g.stored(all).Remaining == 1_000_000; n++ {
+			if n > 400 {
+				t.Fatal("no lease was on its way")
+			}
+			time.Sleep(10 * time.Millisecond)
+			id := fmt.Sprint(n)
+			if _, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines, CrashCharge: budget.ChargeFull}); err != nil {
+				t.Fatal(err)
+			}
+			g.end(id, lines, 0)
+			synctest.Wait()
+		}
+		if err := g.Retire(context.Background(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		if s := g.stored(all); s.Remaining != 1_000_000 || s.Open != 0 {
+			t.Errorf("retired: got %d left and %d open, want all and none", s.Remaining, s.Open)
+		}
+	})
+}

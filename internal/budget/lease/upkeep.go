@@ -29,13 +29,17 @@ func (s *Store) upkeep() {
 	}
 }
 
-// surrender closes all leases and tells the store what it does not know.
+// surrender closes all leases, those that are asked for too, and tells the store
+// what it does not know.
 func (s *Store) surrender(ctx context.Context) {
 	leases := s.all()
 	for _, l := range leases {
 		l.group.mu.Lock()
 		l.close()
 		l.group.mu.Unlock()
+	}
+	for _, l := range leases {
+		l.await(ctx)
 	}
 	s.tend(ctx, leases, time.Now())
 }
@@ -47,10 +51,11 @@ func (s *Store) tend(ctx context.Context, leases []*lease, now time.Time) {
 	var overruns, over []*lease
 	for _, l := range leases {
 		l.group.mu.Lock()
-		if !l.closed && (!now.Before(l.expires) || now.Sub(l.last) >= l.idle) {
+		if l.answered() && !l.closed && (!now.Before(l.expires) || now.Sub(l.last) >= l.idle) {
 			l.close()
 		}
 		switch {
+		case !l.answered():
 		case l.of != nil:
 			overruns = append(overruns, l)
 		case l.closed && l.members == 0:
@@ -179,8 +184,8 @@ func (s *Store) end(ctx context.Context, over []*lease) {
 	}
 }
 
-// giveBack returns to the store what is leased of the counters that refuse r,
-// and tells whether there was something.
+// giveBack returns to the store what is leased of the counters that refuse r, or
+// just being leased, and tells whether there was something.
 func (s *Store) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdict) bool {
 	if s.held.Load() == 0 {
 		return false
@@ -194,8 +199,12 @@ func (s *Store) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdi
 	var list []news
 	now := time.Now()
 	for _, l := range s.all() {
+		if !l.draws(short) {
+			continue
+		}
+		l.await(ctx)
 		l.group.mu.Lock()
-		if spare := l.spare(short); spare {
+		if l.spare(short) {
 			l.close()
 			l.group.notYet = now.Add(cooling)
 			list = append(list, l.progress())
@@ -203,6 +212,11 @@ func (s *Store) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdi
 		l.group.mu.Unlock()
 	}
 	return len(list) > 0 && s.report(ctx, list)
+}
+
+// draws tells whether l is of one of the counters.
+func (l *lease) draws(on map[counterKey]bool) bool {
+	return slices.ContainsFunc(l.group.keys, func(k counterKey) bool { return on[k] })
 }
 
 // spare tells whether l has something left of one of the counters.
