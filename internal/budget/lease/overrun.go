@@ -66,10 +66,6 @@ func (s *Store) postOne(ctx context.Context, o *lease) bool {
 	switch {
 	case l == nil: // another call was faster
 		return true
-	case err == nil:
-		for i := range o.kept {
-			o.kept[i] = o.lines[i].Amount
-		}
 	case errors.Is(err, budget.ErrFenced):
 		// l was reclaimed: settled with this in it, it is charged the difference.
 		for i, n := range o.ended {
@@ -77,6 +73,10 @@ func (s *Store) postOne(ctx context.Context, o *lease) bool {
 			o.ended[i] = 0
 		}
 		l.fenced = true
+	case err == nil || errors.Is(err, budget.ErrTooLate) || errors.Is(err, budget.ErrConflict):
+		for i := range o.kept { // an earlier try may have come through
+			o.kept[i] = o.lines[i].Amount
+		}
 	default:
 		return false // tried again
 	}

@@ -207,8 +207,12 @@ func (s *Store) refuse(ctx context.Context, r *budget.Request, groups []group, r
 	return nil
 }
 
-// cancel ends what the groups took, in the background.
+// cancel ends what the groups took, in the background. What was forced is spent:
+// it stays, and the caller posts the rest again.
 func (s *Store) cancel(r *budget.Request, groups []group) {
+	if r.Force {
+		return
+	}
 	for _, g := range groups {
 		s.lane(g.base).settle(&settling{id: r.ID, body: usedBody(make([]int64, len(g.lines)))})
 	}

@@ -164,12 +164,26 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 			}
 		}
 	}
-	for _, b := range batches {
-		if err := s.send(ctx, b); err != nil {
-			return err
+	return s.sendAll(ctx, batches)
+}
+
+// sendAll makes the last calls of all bases, each whatever comes of the others:
+// a node that is away must not keep the news from those that are not.
+func (s *Store) sendAll(ctx context.Context, batches map[string]*reports) error {
+	if len(batches) == 1 {
+		for _, b := range batches {
+			return s.send(ctx, b)
 		}
 	}
-	return nil
+	errs := make(chan error, len(batches))
+	for _, b := range batches {
+		go func() { errs <- s.send(ctx, b) }()
+	}
+	var all error
+	for range batches {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }
 
 // reports are what one call of report.lua tells.
