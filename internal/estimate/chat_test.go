@@ -97,6 +97,13 @@ func TestSchemasForTheAnswerInEveryAPI(t *testing.T) {
 		{"Ollama's", "gpt-oss", `"format":` + schema, n + schemaMargin},
 		{"or one without a type", "gpt-oss", `"format":{"properties":{}}`, count(t, `{"properties":{}}`) + schemaMargin},
 		{"Gemini's", "gpt-oss", `"generationConfig":{"responseSchema":` + schema + `}`, n + schemaMargin},
+		{"Gemini's as its older clients write it", "gpt-oss", `"generation_config":{"response_schema":` + schema + `}`, n + schemaMargin},
+		{"Gemini's JSON schema", "gpt-oss", `"generationConfig":{"responseJsonSchema":` + schema + `}`, n + schemaMargin},
+		{"and before that had its name", "gpt-oss", `"generationConfig":{"_responseJsonSchema":` + schema + `}`, n + schemaMargin},
+		{"a schema that is no object", "gpt-oss", `"generationConfig":{"responseSchema":"hello"}`, 0},
+		{"JSON of any form", "gpt-oss", `"response_format":{"type":"json_object"}`, 10},
+		{"a schema by alternatives", "gpt-oss", `"format":{"anyOf":[]}`, count(t, `{"anyOf":[]}`) + 15},
+		{"or by reference", "gpt-oss", `"format":{"$ref":"#/a"}`, count(t, `{"$ref":"#/a"}`) + 15},
 		{"Ollama's word for JSON costs nothing", "gpt-oss", `"format":"json"`, 0},
 		{"effort is no schema", "gpt-oss", `"output_config":{"effort":"high"}`, 0},
 	} {

@@ -176,3 +176,26 @@ func TestTextThatIsLongIsCountedOnTwoCoresWithTheSameResult(t *testing.T) {
 		t.Errorf("%d and %d helpers are held, want 0 and 1", len(e.helpers), len(busy.helpers))
 	}
 }
+
+func TestMembersOfPartsByName(t *testing.T) {
+	data := strings.Repeat("aB3/", 200)
+	n := tokens.Count(count(t, data))
+	for _, name := range []string{
+		"text", "input_text", "output_text", "refusal", "thinking", "reasoning", "reasoning_content", "name", "title", "context",
+		"code", "query", "transcript", "queries", "arguments", "input", "args", "response", "json",
+	} {
+		// What people write is text, even if it looks like data.
+		if got := one(t, fmt.Sprintf(`[{%q:%q}]`, name, data)).Text; got != n {
+			t.Errorf("%s: %d tokens, want %d", name, got, n)
+		}
+	}
+	for _, name := range []string{
+		"type", "id", "role", "index", "status", "call_id", "tool_call_id", "tool_use_id", "toolUseId", "detail", "cache_control", "cachePoint",
+		"cache_breakpoint", "signature", "thoughtSignature", "thought_signature", "thought", "encrypted_content", "redactedContent", "media_type",
+		"mimeType", "mime_type", "is_error", "format", "citations", "annotations", "logprobs", "created_by", "obfuscation", "phase", "model", "images_detail",
+	} {
+		if got := one(t, fmt.Sprintf(`[{%q:"hello"}]`, name)); got.Text != 0 || got.Images != 0 || got.Media != 0 || got.Messages != 0 {
+			t.Errorf("%s: %+v, want nothing", name, got)
+		}
+	}
+}

@@ -70,3 +70,29 @@ func TestContextThatTheBodyDoesNotShowTeachesNothing(t *testing.T) {
 		t.Error("a stored prompt teaches")
 	}
 }
+
+func TestSchemasAreRenderedDownToADepth(t *testing.T) {
+	nested := func(n int) []byte {
+		return []byte(strings.Repeat(`{"type":"array","items":`, n) + `{"type":"string"}` + strings.Repeat(`}`, n))
+	}
+	for n, want := range map[int]string{0: "string", 12: "string" + strings.Repeat("[]", 12), 13: "any" + strings.Repeat("[]", 13), 40: "any" + strings.Repeat("[]", 13)} {
+		var d declarations
+		d.schema(nested(n), 0, 0)
+		if got := string(d.out); got != want {
+			t.Errorf("%d arrays: %s, want %s", n, got, want)
+		}
+	}
+	for kind, want := range map[string]string{
+		`{"type":"integer"}`: "number", `{"type":"number"}`: "number", `{"type":"boolean"}`: "boolean", `{"type":"null"}`: "null", `{"type":"STRING"}`: "string",
+		`{"type":"array"}`: "any[]", `{"type":"array","items":[]}`: "any[]", `{}`: "any", `{"type":"file"}`: "any", `{"type":7}`: "any",
+		`{"type":["string","null"]}`: "string | null", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`: "string | number",
+		`{"type":"string","enum":["a","b"]}`: `"a" | "b"`, `{"type":"integer","enum":[1,2]}`: "1 | 2", `{"type":"string","enum":[]}`: "string",
+		`{"anyOf":{}}`: "any",
+	} {
+		var d declarations
+		d.schema([]byte(kind), 0, 0)
+		if got := string(d.out); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
