@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -78,7 +79,7 @@ func (a *App) lease(watch lease.Observer) {
 // something could not be written to it: the epoch then ends by its silence.
 func (a *App) closeLimiter(ctx context.Context) error {
 	err := a.limiter.Close(ctx)
-	if err != nil && a.limiter.Unwritten() == 0 {
+	if err != nil && a.limiter.Unwritten() == 0 && !errors.Is(err, lease.ErrUnsettled) {
 		a.log.Warn("the store does not answer at the end; all had been settled", "error", err.Error())
 		return nil
 	}

@@ -33,6 +33,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"strconv"
@@ -155,8 +157,7 @@ func (s *Store) Close() error {
 	return s.Store.Close()
 }
 
-// Leases is the number of leases that requests are granted from or still open
-// on.
+// Leases is the number of leases that were asked for and have not ended.
 func (s *Store) Leases() int { return int(s.held.Load()) }
 
 // Granted is the number of requests that were granted from leases.
@@ -182,9 +183,21 @@ func (s *Store) Heartbeat(ctx context.Context, e budget.Epoch) (budget.Beat, err
 	return b, err
 }
 
-// Retire implements budget.Store: leases are settled before their epoch ends.
+// ErrUnsettled says that the store does not know all that leases have spent.
+var ErrUnsettled = errors.New("lease: what was spent could not be told to the store")
+
+// Retire implements budget.Store: leases are settled before their epoch ends, for
+// as long as ctx lasts. Those with open requests are left to be reclaimed.
 func (s *Store) Retire(ctx context.Context, e budget.Epoch) error {
-	s.surrender(ctx)
+	again := time.NewTicker(beat)
+	defer again.Stop()
+	for !s.surrender(ctx) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("retire %s: %w: %w", e, ErrUnsettled, ctx.Err())
+		case <-again.C:
+		}
+	}
 	return s.Store.Retire(ctx, e)
 }
 

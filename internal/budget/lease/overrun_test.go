@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 )
 
@@ -108,6 +109,45 @@ func TestWhatWasUsedBeyondALeaseOfAFencedGatewayIsChargedYet(t *testing.T) {
 		}
 		if _, err := g.Reserve(context.Background(), budget.Request{ID: "late", Epoch: "one", Lines: lines}); !errors.Is(err, budget.ErrFenced) {
 			t.Errorf("got %v, want the epoch fenced", err)
+		}
+	})
+}
+
+// A store that stalls while a gateway stops is told all as soon as it answers.
+func TestAGatewayThatStopsTellsAStoreThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit := monthly(1_000_000)
+		lines := []budget.Line{line(limit, 100)}
+		g.busy(lines, 100)
+		for range 3 {
+			id, _ := g.ask(lines...)
+			g.end(id, lines, 70)
+		}
+		long, _ := g.ask(lines...)
+		over, _ := g.ask(lines...)
+		used := int64(g.n-5)*100 + 3*70 + 90_000
+		g.under.down.Store(true)
+		g.end(over, lines, 90_000)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := g.Retire(short, "one"); !errors.Is(err, lease.ErrUnsettled) {
+			t.Errorf("while the store is away: got %v, want %v", err, lease.ErrUnsettled)
+		}
+		go func() {
+			time.Sleep(3 * time.Second)
+			g.under.down.Store(false)
+		}()
+		if err := g.Retire(t.Context(), "one"); err != nil {
+			t.Errorf("when it is back: got %v", err)
+		}
+		if s := g.stored(limit); s.Remaining != 1_000_000-used || s.Open != 0 {
+			t.Errorf("retired: got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used)
+		}
+		g.end(long, lines, 70) // too late to be right, but it is told
+		time.Sleep(time.Second)
+		if g.Leases() != 0 {
+			t.Errorf("leases: got %d, want none", g.Leases())
 		}
 	})
 }

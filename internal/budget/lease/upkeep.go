@@ -30,8 +30,8 @@ func (s *Store) upkeep() {
 }
 
 // surrender closes all leases, those that are asked for too, and tells the store
-// what it does not know.
-func (s *Store) surrender(ctx context.Context) {
+// what it does not know. It tells whether only open requests keep leases.
+func (s *Store) surrender(ctx context.Context) bool {
 	leases := s.all()
 	for _, l := range leases {
 		l.group.mu.Lock()
@@ -41,7 +41,13 @@ func (s *Store) surrender(ctx context.Context) {
 	for _, l := range leases {
 		l.await(ctx)
 	}
-	s.tend(ctx, leases, time.Now())
+	// What nobody has answered is ended now, though it may yet come: too late.
+	s.tend(ctx, leases, time.Now().Add(s.cfg.Timeout+2*slack))
+	return !slices.ContainsFunc(s.all(), func(l *lease) bool {
+		l.group.mu.Lock()
+		defer l.group.mu.Unlock()
+		return l.members == 0 || l.dirty
+	})
 }
 
 // tend closes what is over of the leases, reports the others, ends those without
