@@ -78,7 +78,8 @@ func (l *lease) close() {
 // Reserve implements budget.Store. A verdict that took no call says Leased.
 //
 // An ID that is open in a lease is granted again as a repeat. One that has ended
-// there is not remembered: callers use an ID for one attempt.
+// there, or that the store has granted, is not known here: callers use an ID for
+// one attempt.
 func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, error) {
 	if err := ctx.Err(); err != nil {
 		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
@@ -255,10 +256,14 @@ func (s *Store) ask(l *lease, r budget.Request) {
 	l.closed, l.endFrom = true, time.Now().Add(s.cfg.Timeout+2*slack)
 }
 
-// use lets l be granted from. g.mu is held.
+// use lets l be granted from. What its predecessor has left, the store has not
+// got back when it tells how the counters stand. g.mu is held.
 func (g *group) use(l *lease) {
-	if g.lease != nil {
-		g.lease.close()
+	if before := g.lease; before != nil {
+		before.close()
+		for i := range l.states {
+			before.lend(i, &l.states[i])
+		}
 	}
 	g.lease = l
 	for i, n := range l.size {

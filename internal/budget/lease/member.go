@@ -38,6 +38,9 @@ func (m *member) again(r *budget.Request) (budget.Verdict, error) {
 	l := m.lease
 	l.group.mu.Lock()
 	defer l.group.mu.Unlock()
+	if m.over {
+		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, budget.ErrTooLate)
+	}
 	same := l.epoch == r.Epoch && l.group.of(r.Lines)
 	for i := 0; same && i < len(m.amounts); i++ {
 		same = m.amounts[i] == r.Lines[i].Amount

@@ -23,19 +23,30 @@ func (l *lease) verdict(now time.Time) budget.Verdict {
 func (l *lease) view(i int, past time.Duration) budget.LineState {
 	limit, s, left := l.lines[i].Limit, l.states[i], l.left(i)
 	s.Outcome, s.Wait = budget.Granted, 0
-	s.Open = max(0, s.Open-left)
+	s.Open = max(0, s.Open-l.size[i]) + l.inFlight(i)
 	s.Remaining += left
 	switch limit.Algorithm {
 	case budget.TokenBucket:
-		period, amount := float64(limit.Period.Length()), float64(limit.Amount)
-		s.Remaining += int64(amount * float64(past) / period)
-		s.Reset -= past + time.Duration(float64(left)*period/amount)
+		s.Remaining += int64(float64(limit.Amount) * float64(past) / float64(limit.Period.Length()))
+		s.Reset -= past + refill(limit, left)
 	case budget.CalendarUsage:
 		s.Reset -= past
 	}
 	s.Remaining = min(s.Remaining, s.Capacity)
 	s.Reset = max(0, s.Reset)
 	return s
+}
+
+// inFlight is what requests have open of line i, less what they are known to have
+// used. g.mu is held.
+func (l *lease) inFlight(i int) int64 { return l.open[i] - min(l.noted[i], l.open[i]) }
+
+// refill is how long a bucket takes to gain n; nothing else does.
+func refill(l *budget.Limit, n int64) time.Duration {
+	if l.Algorithm != budget.TokenBucket {
+		return 0
+	}
+	return time.Duration(float64(n) * float64(l.Period.Length()) / float64(l.Amount))
 }
 
 // Read implements budget.Store. What this gateway has leased and not spent is
@@ -47,29 +58,45 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	}
 	leases := s.all()
 	for i := range lines {
-		key := keyOf(lines[i])
+		st, key := &states[i], keyOf(lines[i])
+		short := st.Remaining < lines[i].Amount
+		reset := st.Reset
 		for _, l := range leases {
-			l.lend(key, &states[i])
+			l.group.mu.Lock()
+			for j, k := range l.group.keys {
+				if k == key {
+					l.lend(j, st)
+				}
+			}
+			l.group.mu.Unlock()
 		}
-		st := &states[i]
-		st.Remaining = min(st.Remaining, st.Capacity)
-		if (st.Outcome == budget.Exceeded || st.Outcome == budget.NoSlot || st.Outcome == budget.HeldBack) && st.Remaining >= lines[i].Amount {
-			st.Outcome, st.Wait = budget.Granted, 0
+		if short {
+			lift(st, lines[i].Amount, reset-st.Reset)
 		}
 	}
 	return states, at, nil
 }
 
-// lend adds what l has to spare of the counter key to its state.
-func (l *lease) lend(key counterKey, st *budget.LineState) {
-	l.group.mu.Lock()
-	defer l.group.mu.Unlock()
-	for i, k := range l.group.keys {
-		if k != key {
-			continue
-		}
-		st.Remaining += l.left(i)
-		st.Open += l.open[i] - min(l.noted[i], l.open[i]) - max(0, l.kept[i]-l.reported[i])
-		st.Open = max(0, st.Open)
+// lend puts what l has left of line i into the counter's state, and for what l
+// has open what its requests have. g.mu is held.
+func (l *lease) lend(i int, st *budget.LineState) {
+	left := l.left(i)
+	st.Open = max(0, st.Open+l.inFlight(i)-max(0, l.kept[i]-l.reported[i]))
+	st.Remaining = min(st.Remaining+left, st.Capacity)
+	st.Reset = max(0, st.Reset-refill(l.lines[i].Limit, left))
+}
+
+// lift changes the refusal of a request for which too little was left before
+// leases lent to the counter, which then was full sooner by gained.
+func lift(st *budget.LineState, amount int64, gained time.Duration) {
+	switch st.Outcome {
+	case budget.Exceeded, budget.NoSlot, budget.HeldBack, budget.Spent:
+	default:
+		return
 	}
+	if st.Remaining < amount {
+		st.Wait = max(0, st.Wait-gained)
+		return
+	}
+	st.Outcome, st.Wait = budget.Granted, 0
 }

@@ -1,0 +1,120 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/budget/memstore"
+)
+
+// judged is how the counters stand for a request of these lines.
+func (g *gateway) judged(lines ...budget.Line) []budget.LineState {
+	g.t.Helper()
+	states, _, err := g.Read(context.Background(), lines)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return states
+}
+
+// What is leased changes nothing of what Read and verdicts say: a twin that has
+// no leases and does the same is the measure.
+func TestWhatIsReadIsWhatItWouldBeWithoutLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, plain := newGateway(t, "one", memstore.New(time.Now)), memstore.New(time.Now)
+		bucket, month, slot := tpm(600_000), monthly(10_000_000), slots(300)
+		lines := []budget.Line{line(bucket, 600), line(month, 1000), line(slot, 1)}
+		both := func(id string, end bool) (v, want budget.Verdict) {
+			r := budget.Request{ID: id, Epoch: "one", Lines: lines}
+			v, err := g.Reserve(context.Background(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, err = plain.Reserve(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+			if end {
+				s := []budget.Settlement{{ID: id, Epoch: "one", Lines: lines, Used: []int64{90, 900, 1}}}
+				if _, err := g.Settle(context.Background(), s); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := plain.Settle(context.Background(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return v, want
+		}
+		near := func(what string, i int, got, want budget.LineState) {
+			t.Helper()
+			if off := got.Remaining - want.Remaining; off < -10 || off > 10 {
+				t.Errorf("%s, line %d: got %d left, want %d", what, i, got.Remaining, want.Remaining)
+			}
+			if off := got.Reset - want.Reset; off.Abs() > 10*time.Millisecond {
+				t.Errorf("%s, line %d: got full in %v, want %v", what, i, got.Reset, want.Reset)
+			}
+			if got.Open != want.Open || got.Outcome != want.Outcome || (got.Wait-want.Wait).Abs() > 10*time.Millisecond {
+				t.Errorf("%s, line %d: got open %d, outcome %d, wait %v, want %d, %d, %v", what, i, got.Open, got.Outcome, got.Wait, want.Open, want.Outcome, want.Wait)
+			}
+		}
+		leased, reads := 0, 0
+		for n := range 500 {
+			v, want := both(string(rune('a'+n)), n%25 != 0)
+			if v.Leased {
+				leased++
+			}
+			for i := range lines {
+				near("verdict", i, v.Lines[i], want.Lines[i])
+			}
+			for _, more := range []int64{0, 550_000, 600_000} {
+				asked := []budget.Line{line(bucket, more), line(month, 16*more), line(slot, more/2000)}
+				wants, _, err := plain.Read(context.Background(), asked)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range g.judged(asked...) {
+					near("read", i, got, wants[i])
+					if wants[i].Outcome != budget.Granted {
+						reads++
+					}
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("at request %d, %d of them leased", n, leased)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if leased < 100 || reads < 100 {
+			t.Errorf("%d were leased, and %d times a request would have been refused: too few to show anything", leased, reads)
+		}
+	})
+}
+
+// A claim holds what small requests would find, though leases of others are held.
+func TestALeaseElsewhereLiftsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		elsewhere := []budget.Line{line(monthly(1_000_000), 100)}
+		g.busy(elsewhere, 0)
+		g.ask(elsewhere...) // stays open
+		bucket := tpm(60_000)
+		id, _ := g.ask(line(bucket, 40_000))
+		if _, v := g.ask(line(bucket, 40_000)); v.Outcome != budget.Exceeded {
+			t.Fatalf("got %+v, want it exceeded, and a claim", v)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if g.Leases() == 0 {
+			t.Fatal("no lease is held any more")
+		}
+		want, _, err := g.under.Read(context.Background(), []budget.Line{line(bucket, 20_150)})
+		if err != nil || want[0].Outcome == budget.Granted {
+			t.Fatalf("the store: got %+v, %v, want what is set aside held back", want, err)
+		}
+		if got := g.judged(line(bucket, 20_150)); got[0] != want[0] {
+			t.Errorf("got %+v, want %+v", got[0], want[0])
+		}
+		g.end(id, []budget.Line{line(bucket, 40_000)}, 0)
+	})
+}
