@@ -96,7 +96,7 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 	if !r.OutputKnown {
 		e.usage.Output = max(e.usage.Output, r.Counted)
 		if unseen(p.call.Endpoint.Operation) {
-			e.usage.Output = p.estimate.Output
+			e.usage.Output = p.expected().Output
 		}
 		e.estimated = true
 	}

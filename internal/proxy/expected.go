@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -41,9 +42,20 @@ func (p *plan) estimateBy(e *estimate.Estimator) error {
 	if err != nil {
 		return err
 	}
-	p.each = each
-	p.estimate = slices.MaxFunc(each, func(a, b estimate.Estimate) int { return int(a.Input - b.Input) })
+	p.each, p.estimate = each, most(each)
 	return nil
+}
+
+// most is the most input and the most output of several estimates.
+func most(each []estimate.Estimate) estimate.Estimate {
+	m := slices.MaxFunc(each, func(a, b estimate.Estimate) int { return cmp.Compare(a.Input, b.Input) })
+	for _, e := range each {
+		if e.Output > m.Output {
+			m.Output, m.Parts.Output = e.Output, e.Parts.Output
+		}
+		m.MaxOutput = max(m.MaxOutput, e.MaxOutput)
+	}
+	return m
 }
 
 // rulesFor are those by which p is estimated for a target.

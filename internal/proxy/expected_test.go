@@ -79,3 +79,49 @@ func TestAModelSaysWhatACallWouldReserve(t *testing.T) {
 		t.Error("an encoding that does not exist was counted in")
 	}
 }
+
+// pictureCall is a call for a picture of low quality: 272 tokens of gpt-image-1,
+// and of a model without a rule what is reserved by default.
+func pictureCall() *dialect.Call {
+	c := &dialect.Call{Dialect: "openai", Model: "paint", Choices: 1, Picture: dialect.Picture{Size: "1024x1024", Quality: "low"}}
+	c.Body = []byte(`{"prompt":"314159265358979323846264338327950288419","size":"1024x1024","quality":"low"}`)
+	c.Endpoint.Operation = dialect.Images
+	return c
+}
+
+func TestTheMostOutputOfAnyTargetIsReserved(t *testing.T) {
+	one := &upstream.Provider{Name: "one", Dialect: "openai"}
+	ruled, unruled := upstream.Target{Provider: one, Model: "gpt-image-1"}, upstream.Target{Provider: one, Model: "qwen-image"}
+	for _, s := range []struct {
+		what    string
+		targets []upstream.Target
+		answers upstream.Target
+		charged tokens.Count
+	}{
+		{"the one with a rule answers", []upstream.Target{ruled, unruled}, ruled, 272},
+		{"the one without answers", []upstream.Target{unruled, ruled}, unruled, 4096},
+	} {
+		p := &plan{caller: caller{team: &tenant.Team{Name: "t"}}, call: pictureCall(), model: &Model{Name: "paint"}, targets: s.targets}
+		if err := p.estimateBy(estimate.New(estimate.Config{})); err != nil {
+			t.Fatal(err)
+		}
+		if e := p.estimate; e.Output != 4096 || e.MaxOutput != 4096 || e.Parts.Output != 4096 {
+			t.Errorf("%s: %d tokens of output are reserved (%d for each, %d shown), want 4096", s.what, e.Output, e.MaxOutput, e.Parts.Output)
+		}
+		p.answeredBy(s.answers)
+		if got := metered(p, completed, 200, dialect.Report{Complete: true}).usage.Output; got != s.charged {
+			t.Errorf("%s: an answer without usage is charged %d tokens of output, want %d", s.what, got, s.charged)
+		}
+	}
+}
+
+func TestTheMostIsOfInputAndOfOutput(t *testing.T) {
+	reads := estimate.Estimate{Input: 30, Output: 5, MaxOutput: 5, Parts: estimate.Parts{Text: 30, Output: 5}}
+	writes := estimate.Estimate{Input: 10, Output: 50, MaxOutput: 60, Parts: estimate.Parts{Text: 10, Output: 50}}
+	want := estimate.Estimate{Input: 30, Output: 50, MaxOutput: 60, Parts: estimate.Parts{Text: 30, Output: 50}}
+	for _, each := range [][]estimate.Estimate{{reads, writes}, {writes, reads}} {
+		if got := most(each); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
