@@ -140,3 +140,31 @@ func TestStringsAreCountedAsTheyRead(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEndOfAStringIsItsFirstQuoteThatIsNotEscaped(t *testing.T) {
+	r := rand.New(rand.NewPCG(83, 84))
+	for range 5000 {
+		text := []byte{'"'}
+		for range r.IntN(12) {
+			text = append(text, `\\\""ab`[r.IntN(7)])
+		}
+		want, escaped := len(text), false
+		for i := 1; i < len(text); i++ {
+			if text[i] == '"' && !escaped {
+				want = i + 1
+				break
+			}
+			escaped = text[i] == '\\' && !escaped
+		}
+		if got := stringEnd(text, 0); got != want {
+			t.Fatalf("%s ends at %d, want %d", text, got, want)
+		}
+		if got := valueEnd(text, 0); got != want {
+			t.Fatalf("%s, as a value, ends at %d, want %d", text, got, want)
+		}
+		moved := append([]byte(`\\\`), text...) // what stands before does not matter
+		if got := stringEnd(moved, 3); got != want+3 {
+			t.Fatalf("%s ends at %d from 3 on, want %d", moved, got, want+3)
+		}
+	}
+}
