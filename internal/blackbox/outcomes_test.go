@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -128,11 +129,55 @@ func TestThePoliciesForClientsThatLeave(t *testing.T) {
 		w.settled()
 	})
 	t.Run("charge_estimate charges all", func(t *testing.T) {
+		endless["half"], endless["bare"] = begins(`{"choices":[`), begins("")
 		w := onStage(t, endless, "openai", "", setup{server: "on_client_gone: charge_estimate"})
 		w.leaving("quiet", " budget", nil)
 		w.ended("quiet", "client_gone", promptTokens, 100-promptTokens, true)
+		for _, name := range []string{"half", "bare"} {
+			w.leavingADocument(name)
+			w.ended(name, "client_gone", promptTokens, 100-promptTokens, true)
+		}
 		w.settled()
 	})
+}
+
+// begins answers with the start of a document that never ends.
+func begins(start string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, start) // the gateway may have left
+		w.(http.Flusher).Flush()
+		until(r)
+	}
+}
+
+// leavingADocument asks for a document and leaves when the gateway has its
+// header.
+func (w *world) leavingADocument(name string) {
+	w.t.Helper()
+	ctx, leave := context.WithCancel(w.t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, "POST", w.URL+chat, strings.NewReader(ask(name, bound(100))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+secret)
+	left := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			resp.Body.Close()
+		}
+		left <- err
+	}()
+	w.Eventually("answered: "+name, eventually, func() bool {
+		return w.Metrics().Sum("llmgw_upstream_requests_total", "provider", "at-"+name) == 1
+	})
+	leave()
+	if err := <-left; err == nil {
+		w.t.Errorf("%s: an answer began", name)
+	}
 }
 
 func TestEachPhaseHasItsTimeout(t *testing.T) {

@@ -128,12 +128,27 @@ func unanswered(p *plan, client context.Context, sent bool, err error) ending {
 // unbegun is how a call ends whose answer broke before the client got anything
 // of it.
 func (a *relayed) unbegun(err error) ending {
-	if len(a.held) == 0 {
-		return unanswered(a.s.plan, a.client, true, err)
-	}
 	a.resp.Meter.End()
 	report := a.resp.Meter.Report()
-	return metered(a.s.plan, a.outcome(err, report), a.resp.Status, report)
+	o := a.outcome(err, report)
+	if len(a.held) == 0 && !a.chargesAll(o) {
+		return unanswered(a.s.plan, a.client, true, err)
+	}
+	return a.ended(o, report)
+}
+
+// ended is how a call ends whose answer has come, whole or in part.
+func (a *relayed) ended(o outcome, report dialect.Report) ending {
+	e := metered(a.s.plan, o, a.resp.Status, report)
+	if a.chargesAll(o) && e.usage.Total() > 0 { // an error costs nothing
+		return wholeReserve(a.s.plan, o)
+	}
+	return e
+}
+
+// chargesAll tells whether an ending is charged for all that was reserved.
+func (a *relayed) chargesAll(o outcome) bool {
+	return o == clientGone && a.rules.OnClientGone == ChargeEstimate
 }
 
 // outcome names how the transfer ended.

@@ -6,6 +6,7 @@ import (
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
 )
 
 func TestACallInTheBackgroundIsChargedWholeUnlessItsEndIsSeen(t *testing.T) {
@@ -56,6 +57,31 @@ func TestPicturesAndSoundCostWhatWasReservedWhereNothingIsReported(t *testing.T)
 		call.Endpoint.Operation = s.does
 		p := &plan{call: call, estimate: estimate.Estimate{Input: 10, Output: 90}, requests: 1}
 		if got := metered(p, completed, 200, s.report).usage; got != s.want {
+			t.Errorf("%s: charged %+v, want %+v", s.what, got, s.want)
+		}
+	}
+}
+
+func TestWhoLeavesIsChargedByThePolicy(t *testing.T) {
+	came := dialect.Report{Content: true, Counted: 3}
+	whole, part := tokens.Usage{Input: 10, Output: 90}, tokens.Usage{Input: 10, Output: 3}
+	for _, s := range []struct {
+		what   string
+		policy ClientGone
+		o      outcome
+		status int
+		report dialect.Report
+		want   tokens.Usage
+	}{
+		{"it leaves", Cancel, clientGone, 200, came, part},
+		{"it leaves, and all is to be charged", ChargeEstimate, clientGone, 200, came, whole},
+		{"it stays", ChargeEstimate, completed, 200, came, part},
+		{"it leaves an error", ChargeEstimate, clientGone, 400, dialect.Report{}, tokens.Usage{}},
+		{"it leaves a stream that began with one", ChargeEstimate, clientGone, 200, dialect.Report{Failure: &dialect.Failure{}}, tokens.Usage{}},
+	} {
+		p := &plan{call: &dialect.Call{Choices: 1}, estimate: estimate.Estimate{Input: 10, Output: 90}, requests: 1}
+		a := &relayed{rules: &Rules{OnClientGone: s.policy}, s: &settlement{plan: p}, resp: &upstream.Response{Status: s.status}}
+		if got := a.ended(s.o, s.report).usage; got != s.want {
 			t.Errorf("%s: charged %+v, want %+v", s.what, got, s.want)
 		}
 	}

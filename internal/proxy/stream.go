@@ -251,17 +251,13 @@ func (a *relayed) finish(err error) {
 	rest := a.resp.Meter.End()
 	report := a.resp.Meter.Report()
 	o := a.outcome(err, report)
-	e := metered(a.s.plan, o, a.resp.Status, report)
-	whole := o == clientGone && a.rules.OnClientGone == ChargeEstimate
-	if whole {
-		e = wholeReserve(a.s.plan, o)
-	}
+	e := a.ended(o, report)
 	a.rec.answer = report
 	if err != nil && (o == upstreamTruncated || o == timedOut) {
 		a.rec.cause = causeOf(fault.From(err))
 	}
 	a.s.gateway.learn(a.s.plan, o, report)
-	if !whole && goesOn(a.s.plan, a.resp.Status, report) {
+	if !a.chargesAll(o) && goesOn(a.s.plan, a.resp.Status, report) {
 		a.s.leaveOpen(report.ID, e)
 	}
 	a.s.settle(e)
