@@ -38,8 +38,9 @@ type attempt struct {
 	ended    chan struct{} // closed when the attempt is settled
 	name     attemptName   // empty: it is known by its retry
 	retry    retry
-	answered bool // so far that no client tries again
-	given    bool // given up: a later attempt has come
+	patient  time.Time // until when its client waits, as it says
+	answered bool      // so far that no client tries again
+	given    bool      // given up: a later attempt has come
 }
 
 // nameOf is what the attempts of one call have in common, or empty.
@@ -62,7 +63,7 @@ func (a *attempts) begin(r *http.Request, who tenant.Caller, body []byte) (*http
 	if name := nameOf(r.Header); name != "" {
 		mine.name = attemptName{who.Key.ID, name}
 	} else if count, ok := retryCount(r.Header); ok {
-		mine.retry = a.retries.of(r, who, body, count)
+		mine.retry, mine.patient = a.retries.of(r, who, body, count), patientUntil(r.Header, time.Now())
 	} else {
 		return r, nil
 	}

@@ -19,6 +19,8 @@ import (
 //   - An attempt of that count that failed is what the retry repeats; each
 //     failure explains one retry.
 //   - Of several that are open none is ended: independent calls may be equal.
+//   - An attempt whose client says how long it waits is not given up before: what
+//     the retry repeats never came here, or has lost its connection.
 //
 // First attempts never take a place. What runs at another gateway is not known.
 type retries struct {
@@ -45,6 +47,8 @@ const (
 	// retryWindow is how long a failed attempt may be tried again: clients wait
 	// for at most a minute.
 	retryWindow = 90 * time.Second
+	// maxPatience is the longest wait that is believed.
+	maxPatience = 24 * time.Hour
 	// maxRetries bounds the calls that are known.
 	maxRetries = 16 << 10
 )
@@ -53,6 +57,21 @@ const (
 func retryCount(h http.Header) (int, bool) {
 	n, err := strconv.ParseUint(h.Get("X-Stainless-Retry-Count"), 10, 8)
 	return int(n), err == nil
+}
+
+// patientUntil is until when a client that has begun a call by now waits for its
+// answer, as its headers say, less what it took to get here; zero: they do not.
+func patientUntil(h http.Header, now time.Time) time.Time {
+	for _, name := range []string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout"} {
+		value := h.Get(name)
+		if value == "" {
+			continue
+		}
+		if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 && seconds <= maxPatience.Seconds() {
+			return now.Add(time.Duration(seconds * 0.9 * float64(time.Second)))
+		}
+	}
+	return time.Time{}
 }
 
 // of is what r has in common with its other attempts.
@@ -95,11 +114,15 @@ func (s *retries) repeated(earlier retry, now time.Time) *attempt {
 		k.failed--
 		return nil
 	}
-	if len(k.open) != 1 || k.open[0].answered || k.open[0].given || now.Sub(s.full) < retryWindow {
+	if len(k.open) != 1 || now.Sub(s.full) < retryWindow {
 		return nil
 	}
-	k.open[0].given = true
-	return k.open[0]
+	before := k.open[0]
+	if before.answered || before.given || now.Before(before.patient) {
+		return nil
+	}
+	before.given = true
+	return before
 }
 
 // leave notes that t has ended.

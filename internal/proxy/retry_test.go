@@ -14,8 +14,9 @@ import (
 
 // story is what happens to attempts of calls that have no name.
 type story struct {
-	t   *testing.T
-	all *attempts
+	t      *testing.T
+	all    *attempts
+	header [2]string // one more of each attempt
 }
 
 // try makes an attempt, with how many before it.
@@ -23,10 +24,19 @@ func (s story) try(count int, body string) *told {
 	return s.tryAs(keyed("key-1"), count, body, "/v1/chat/completions")
 }
 
+// tryWaiting makes an attempt whose client says how long it waits.
+func (s story) tryWaiting(count int, name, seconds string) *told {
+	s.header = [2]string{name, seconds}
+	return s.try(count, "a")
+}
+
 func (s story) tryAs(who tenant.Caller, count int, body, path string) *told {
 	s.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, nil).WithContext(s.t.Context())
 	r.Header.Set("X-Stainless-Retry-Count", strconv.Itoa(count))
+	if s.header[0] != "" {
+		r.Header.Set(s.header[0], s.header[1])
+	}
 	began := time.Now()
 	r, a := s.all.begin(r, who, []byte(body))
 	return &told{attempt: a, request: r, waited: time.Since(began)}
@@ -53,7 +63,7 @@ func (a *told) settles() *told {
 // stories runs one in a bubble.
 func stories(t *testing.T, tell func(t *testing.T, s story)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { tell(t, story{t, newAttempts()}) })
+	synctest.Test(t, func(t *testing.T) { tell(t, story{t: t, all: newAttempts()}) })
 }
 
 func TestARetryEndsTheAttemptThatItRepeats(t *testing.T) {
@@ -118,6 +128,41 @@ func TestWhatFailedIsWhatARetryRepeats(t *testing.T) {
 		again.end()
 		other.end()
 	})
+}
+
+// What a retry repeats may have been refused by another gateway, or have found a
+// connection that was closed: who says how long it waits has not given up before.
+func TestAnAttemptIsNotGivenUpBeforeItsTime(t *testing.T) {
+	for _, try := range []struct {
+		name, seconds string
+		after         time.Duration
+		ends          bool
+	}{
+		{"X-Stainless-Timeout", "600", time.Minute, false},
+		{"X-Stainless-Timeout", "600", 10 * time.Minute, true},
+		{"X-Stainless-Read-Timeout", "1.5", time.Second, false},
+		{"X-Stainless-Read-Timeout", "1.5", 1500 * time.Millisecond, true},
+		{"X-Stainless-Timeout", "0", time.Second, true}, // of less than a second
+		{"X-Stainless-Read-Timeout", "NOT_GIVEN", time.Second, true},
+		{"X-Stainless-Timeout", "-1", time.Second, true},
+		{"X-Stainless-Timeout", "NaN", time.Second, true},
+		{"X-Stainless-Timeout", "1e300", time.Second, true},
+	} {
+		stories(t, func(t *testing.T, s story) {
+			first := s.tryWaiting(0, try.name, try.seconds)
+			time.Sleep(try.after)
+			go func() { <-first.request.Context().Done(); first.end() }()
+			second := s.tryWaiting(1, try.name, try.seconds)
+			if first.ended() != try.ends {
+				t.Errorf("%s: %s, after %v: the first has ended: %v, want %v", try.name, try.seconds, try.after, first.ended(), try.ends)
+			}
+			second.end()
+			if !try.ends {
+				first.cancel()
+			}
+			synctest.Wait()
+		})
+	}
 }
 
 func TestAFailureIsForgottenInTime(t *testing.T) {
