@@ -32,10 +32,11 @@ type lease struct {
 
 	asked   chan struct{} // closed when the store has answered; nil: it was not asked for
 	members int
-	states  []budget.LineState // just after the lease was granted
+	states  []budget.LineState // as the store last told; what is open, without the lease
 	at      time.Time          // when that was, in the store's time
 	got     time.Time          // and in ours
 	expires time.Time
+	period  time.Time     // the end of its first budget's; zero: it has none
 	idle    time.Duration // without a grant for so long, it goes back
 	last    time.Time     // a grant
 	endFrom time.Time     // not to be ended in the store before
@@ -96,7 +97,7 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 	}
 	v, err := s.pass(ctx, &r)
 	if err == nil && v.Outcome == budget.Granted {
-		s.consider(g, &r, v.Lines)
+		s.consider(g, &r, &v)
 	}
 	return v, err
 }
@@ -163,7 +164,7 @@ func (l *lease) fits(r *budget.Request, now time.Time) bool {
 // nearlySpent tells whether three quarters of the lease, or half of its time,
 // are over.
 func (l *lease) nearlySpent(now time.Time) bool {
-	if now.Sub(l.got) > lifetime/2 {
+	if l.expires.Sub(now) < lifetime/2 {
 		return true
 	}
 	for i := range l.kept {
@@ -174,12 +175,20 @@ func (l *lease) nearlySpent(now time.Time) bool {
 	return false
 }
 
-// consider asks for a lease if g, whose counters stand as states say, is busy.
-func (s *Store) consider(g *group, r *budget.Request, states []budget.LineState) {
+// consider asks for a lease if g is busy, whose counters stand as v says. If it
+// has one, what is left of that is put into v.
+func (s *Store) consider(g *group, r *budget.Request, v *budget.Verdict) {
+	now := time.Now()
 	g.mu.Lock()
 	var amounts []int64
-	if g.lease == nil && !g.asking {
-		amounts = s.plan(g, states, time.Now())
+	switch l := g.lease; {
+	case l == nil && !g.asking:
+		amounts = s.plan(g, v.Lines, now)
+	case l != nil && now.Before(l.expires) && !v.At.Before(l.at):
+		l.know(v, now)
+		for i := range v.Lines {
+			v.Lines[i] = l.view(i, 0)
+		}
 	}
 	g.mu.Unlock()
 	if amounts != nil {
@@ -262,7 +271,7 @@ func (g *group) use(l *lease) {
 	if before := g.lease; before != nil {
 		before.close()
 		for i := range l.states {
-			before.lend(i, &l.states[i])
+			before.lend(i, &l.states[i], l.got)
 		}
 	}
 	g.lease = l
@@ -295,8 +304,7 @@ func (l *lease) await(ctx context.Context) {
 // begin makes l what the store has granted. Its time counts from when it was
 // asked for, and ends with the periods of its budgets.
 func (l *lease) begin(lines []budget.Line, v *budget.Verdict, sent time.Time) {
-	l.states, l.at, l.got, l.last = v.Lines, v.At, sent, sent
-	l.expires = sent.Add(lifetime)
+	l.last, l.expires = sent, sent.Add(lifetime)
 	l.idle = idleMost
 	if rate := l.group.demand.rate; rate > 0 {
 		l.idle = min(max(beat, time.Duration(pauses/rate*float64(time.Second))), idleMost)
@@ -306,8 +314,21 @@ func (l *lease) begin(lines []budget.Line, v *budget.Verdict, sent time.Time) {
 		if lines[i].Limit.Algorithm != budget.CalendarUsage {
 			continue
 		}
-		if end := sent.Add(v.Lines[i].Reset); end.Before(l.expires) {
-			l.expires = end
+		if end := sent.Add(v.Lines[i].Reset); l.period.IsZero() || end.Before(l.period) {
+			l.period = end
 		}
+	}
+	if !l.period.IsZero() && l.period.Before(l.expires) {
+		l.expires = l.period
+	}
+	l.know(v, time.Now())
+}
+
+// know takes what the store has told of l's counters since it granted l. g.mu is
+// held.
+func (l *lease) know(v *budget.Verdict, now time.Time) {
+	l.states, l.at, l.got = slices.Clone(v.Lines), v.At, now
+	for i := range l.states {
+		l.states[i].Open = max(0, l.states[i].Open-l.reserved(i))
 	}
 }

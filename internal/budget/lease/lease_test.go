@@ -136,6 +136,7 @@ func (g *gateway) busy(lines []budget.Line, used ...int64) {
 
 func (g *gateway) state(l *budget.Limit) budget.LineState {
 	g.t.Helper()
+	synctest.Wait() // no lease comes between what the store tells and what is added
 	states, _, err := g.Read(context.Background(), []budget.Line{line(l, 0)})
 	if err != nil {
 		g.t.Fatalf("read %s: %v", l.Name, err)

@@ -17,13 +17,13 @@ func (l *lease) verdict(now time.Time) budget.Verdict {
 	return v
 }
 
-// view is how the counter of line i stands: as the store told it with the lease,
-// refilled since, and with what is left of the lease. It is exact unless other
-// leases or gateways draw on the counter, too.
+// view is how the counter of line i stands: as the store last told it, refilled
+// since, and with what is left of the lease. It is exact unless other leases or
+// gateways draw on the counter, too.
 func (l *lease) view(i int, past time.Duration) budget.LineState {
 	limit, s, left := l.lines[i].Limit, l.states[i], l.left(i)
 	s.Outcome, s.Wait = budget.Granted, 0
-	s.Open = max(0, s.Open-l.size[i]) + l.inFlight(i)
+	s.Open += l.inFlight(i)
 	s.Remaining += left
 	switch limit.Algorithm {
 	case budget.TokenBucket:
@@ -41,6 +41,9 @@ func (l *lease) view(i int, past time.Duration) budget.LineState {
 // used. g.mu is held.
 func (l *lease) inFlight(i int) int64 { return l.open[i] - min(l.noted[i], l.open[i]) }
 
+// reserved is what the store counts as open of line i for l. g.mu is held.
+func (l *lease) reserved(i int) int64 { return max(0, l.kept[i]-l.reported[i]) }
+
 // refill is how long a bucket takes to gain n; nothing else does.
 func refill(l *budget.Limit, n int64) time.Duration {
 	if l.Algorithm != budget.TokenBucket {
@@ -56,7 +59,7 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	if err != nil || s.held.Load() == 0 {
 		return states, at, err
 	}
-	leases := s.all()
+	leases, now := s.all(), time.Now()
 	for i := range lines {
 		st, key := &states[i], keyOf(lines[i])
 		short := st.Remaining < lines[i].Amount
@@ -65,7 +68,7 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 			l.group.mu.Lock()
 			for j, k := range l.group.keys {
 				if k == key {
-					l.lend(j, st)
+					l.lend(j, st, now)
 				}
 			}
 			l.group.mu.Unlock()
@@ -78,10 +81,14 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 }
 
 // lend puts what l has left of line i into the counter's state, and for what l
-// has open what its requests have. g.mu is held.
-func (l *lease) lend(i int, st *budget.LineState) {
+// has open what its requests have. Of a period that is over nothing is left. g.mu
+// is held.
+func (l *lease) lend(i int, st *budget.LineState, now time.Time) {
+	if l.lines[i].Limit.Algorithm == budget.CalendarUsage && !now.Before(l.period) {
+		return
+	}
 	left := l.left(i)
-	st.Open = max(0, st.Open+l.inFlight(i)-max(0, l.kept[i]-l.reported[i]))
+	st.Open = max(0, st.Open-l.reserved(i)) + l.inFlight(i)
 	st.Remaining = min(st.Remaining+left, st.Capacity)
 	st.Reset = max(0, st.Reset-refill(l.lines[i].Limit, left))
 }

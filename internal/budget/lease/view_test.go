@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,8 @@ func TestWhatIsReadIsWhatItWouldBeWithoutLeases(t *testing.T) {
 		g, plain := newGateway(t, "one", memstore.New(time.Now)), memstore.New(time.Now)
 		bucket, month, slot := tpm(600_000), monthly(10_000_000), slots(300)
 		lines := []budget.Line{line(bucket, 600), line(month, 1000), line(slot, 1)}
-		both := func(id string, end bool) (v, want budget.Verdict) {
+		both := func(id string, lines []budget.Line, end bool) (v, want budget.Verdict) {
+			synctest.Wait() // no lease is on its way
 			r := budget.Request{ID: id, Epoch: "one", Lines: lines}
 			v, err := g.Reserve(context.Background(), r)
 			if err != nil {
@@ -61,13 +63,18 @@ func TestWhatIsReadIsWhatItWouldBeWithoutLeases(t *testing.T) {
 		}
 		leased, reads := 0, 0
 		for n := range 500 {
-			v, want := both(string(rune('a'+n)), n%25 != 0)
+			large := slices.Clone(lines)
+			if n%150 == 125 { // too large for a lease, and it stays open
+				large[0].Amount, large[1].Amount = 70_000, 700_000
+			}
+			v, want := both(string(rune('a'+n)), large, n%25 != 0)
 			if v.Leased {
 				leased++
 			}
 			for i := range lines {
 				near("verdict", i, v.Lines[i], want.Lines[i])
 			}
+			synctest.Wait()
 			for _, more := range []int64{0, 550_000, 600_000} {
 				asked := []budget.Line{line(bucket, more), line(month, 16*more), line(slot, more/2000)}
 				wants, _, err := plain.Read(context.Background(), asked)
