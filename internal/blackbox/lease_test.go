@@ -140,3 +140,86 @@ func TestLeasesOutliveAStoreThatStalls(t *testing.T) {
 	})
 	w.settled()
 }
+
+// busyUntil hammers the gateway until it has granted n requests from leases.
+func (w *world) busyUntil(n float64, body string) (stop func() int64) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var came atomic.Int64
+	all := hammer(ctx, w.t, w.Gateway, 4, body, &came)
+	w.Eventually("it grants from leases", 20*time.Second, func() bool { return leased(w.Gateway) > n })
+	return func() int64 {
+		cancel()
+		all.Wait()
+		return came.Load()
+	}
+}
+
+// A stream that keeps a lease open hides from nobody what others of the lease
+// used beyond their reservations.
+func TestALongStreamHidesNoOverrunOfItsLease(t *testing.T) {
+	w := start(t, setup{gateways: 2, redis: true, limits: monthly("tokens", "tokens", 100_000_000) + wide})
+	stop := w.busyUntil(50, ask("sim-in500-out20-wait5ms", bound(100))) // reserves 100, uses 520
+	resp, err := w.Open(secret, chat, ask("sim-in10-out20-hold3s", streamed, bound(100)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	used := int(stop()) * 520
+	w.Eventually("all that ended is charged, and only the stream is open", 2*time.Second, func() bool {
+		l := w.all[1].Limit("search", "tokens")
+		return l.Remaining == float64(100_000_000-used-100) && l.Open == 100
+	})
+	if err := copyAll(discard{}, resp); err != nil {
+		t.Error(err)
+	}
+	w.settled()
+}
+
+// A gateway that is told to stop in the midst of leases leaves nothing behind.
+func TestAGatewayThatStopsHasSettledItsLeases(t *testing.T) {
+	w := start(t, setup{gateways: 2, redis: true, store: "crash_charge: full", limits: monthly("tokens", "tokens", 100_000_000) + wide})
+	stop := w.busyUntil(300, ask("sim-in10-out20-wait5ms", bound(100)))
+	code := w.Stop()
+	used := int(stop()) * 30
+	if code != 0 {
+		t.Errorf("got the exit code %d, want 0", code)
+	}
+	l, slots := w.all[1].Limit("search", "tokens"), w.all[1].Limit("search", "slots")
+	if l.Remaining != float64(100_000_000-used) || l.Open != 0 || slots.Remaining != 500 {
+		t.Errorf("got %v left, %v open and %v slots, want %d, none and 500", l.Remaining, l.Open, slots.Remaining, 100_000_000-used)
+	}
+	w.all, w.Gateway = w.all[1:], w.all[1]
+	w.settled()
+}
+
+// What changes while a lease is held is a matter of the next request.
+func TestSwitchesAndAnEmptyStoreInTheMidstOfLeases(t *testing.T) {
+	w := start(t, setup{redis: true, limits: monthly("tokens", "tokens", 100_000_000) + wide})
+	stop := w.busyUntil(100, ask("sim-in10-out20-wait5ms", bound(100)))
+	for _, mode := range []string{"shadow", "off", "enforce"} {
+		if a := w.Admin("PUT", "/admin/v1/enforcement", `{"mode":"`+mode+`"}`); a.Status != 200 {
+			t.Fatalf("%s: got %d %s", mode, a.Status, a.Body)
+		}
+		if a := w.Admin("POST", "/admin/v1/reload", ""); a.Status != 200 {
+			t.Fatalf("reload: got %d %s", a.Status, a.Body)
+		}
+		before := leased(w.Gateway)
+		began := time.Now()
+		w.Eventually("a while", 5*time.Second, func() bool { return time.Since(began) > 300*time.Millisecond })
+		if now := leased(w.Gateway); mode == "off" && now != before {
+			t.Errorf("without limits %v requests were granted from leases", now-before)
+		}
+	}
+	before := leased(w.Gateway)
+	w.Eventually("leases again", 20*time.Second, func() bool { return leased(w.Gateway) > before+100 })
+	w.redis.Command(t, "FLUSHALL")
+	flushed := w.Metrics().Sum("llmgw_requests_total")
+	w.Eventually("requests go on", 5*time.Second, func() bool { return w.Metrics().Sum("llmgw_requests_total") > flushed+100 })
+	stop()
+	w.Eventually("nothing is open", 10*time.Second, func() bool {
+		l := w.Limit("search", "tokens")
+		return l.Open == 0 && w.Limit("search", "slots").Remaining == 500 && l.Remaining <= 100_000_000
+	})
+	w.settled()
+}
