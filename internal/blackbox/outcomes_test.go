@@ -152,6 +152,21 @@ func begins(start string) http.HandlerFunc {
 	}
 }
 
+func TestWhoLeavesBetweenTwoTriesIsChargedNothing(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "{}", http.StatusServiceUnavailable)
+	})
+	w := start(t, setup{
+		limits:    tokensLimit(),
+		providers: "{name: at-busy, dialect: openai, base_url: " + server + "/v1, api_keys: [sk-p], retries: {attempts: 1}, max_wait: 90s}",
+		models:    "{name: busy, targets: [{provider: at-busy}]}",
+	})
+	w.leavingADocument("busy")
+	w.ended("busy", "client_gone", 0, 0, false)
+	w.settled()
+}
+
 // leavingADocument asks for a document and leaves when the gateway has its
 // header.
 func (w *world) leavingADocument(name string) {

@@ -190,7 +190,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
 		Input: p.estimate.Input, Output: p.estimate.Output,
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
-		Counter: p.counters(g.Estimator),
+		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed,
 	}
 	if p.maxWait >= 0 {
 		j.MaxWait = max(0, p.maxWait-rec.held.waited)

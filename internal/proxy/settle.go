@@ -19,7 +19,7 @@ type settlement struct {
 	goesOn   string    // the response that goes on without the call; else empty
 	reported time.Time // the last progress report
 	trace    httptrace.ClientTrace
-	sent     atomic.Bool // the last try's request was written whole
+	sent     atomic.Bool // a try's request was written whole, and has not failed
 }
 
 // settle charges e, wakes who waits for the limits, and remembers e for the
@@ -69,6 +69,10 @@ func (s *settlement) wrote(info httptrace.WroteRequestInfo) {
 	e := inputOnly(s.plan)
 	s.gateway.Limiter.Sent(s.held.id, s.plan.amounts(e.usage, e.requests))
 }
+
+// failed notes that what was written has come to nothing: until another try is
+// written, the call costs nothing.
+func (s *settlement) failed() { s.sent.Store(false) }
 
 // progressEvery is how often a running stream tells the store what it has used:
 // a crash then charges that, and what is still open shrinks.

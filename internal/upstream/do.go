@@ -122,6 +122,9 @@ type standing struct {
 // note keeps what a failure tells, and reports whether to try again.
 func (r *run) note(i int, o outcome) bool {
 	r.keep(o)
+	if !o.unsent && r.job.Failed != nil {
+		r.job.Failed()
+	}
 	if o.again == elsewhere {
 		r.standing[i].out = true
 	}

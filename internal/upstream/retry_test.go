@@ -52,10 +52,15 @@ func TestOnlyWhatCanBeCuredIsTriedAgain(t *testing.T) {
 			tr := &script{answers: map[string][]answer{"a": {s.first, ok}}}
 			w := &watcher{}
 			p := provider("a", nil)
-			r, err := client(t, nil, tr, w, p).Do(t.Context(), job("r", Target{Provider: p, Weight: 1}))
+			j, failed := job("r", Target{Provider: p, Weight: 1}), 0
+			j.Failed = func() { failed++ }
+			r, err := client(t, nil, tr, w, p).Do(t.Context(), j)
 			if err != nil {
 				t.Errorf("%s: %v", s.what, err)
 				return
+			}
+			if s.tries > 1 && failed != s.tries-1 {
+				t.Errorf("%s: told of %d failures, want %d", s.what, failed, s.tries-1)
 			}
 			if r.Status != s.status || len(tr.sent) != s.tries || r.Attempts != s.tries {
 				t.Errorf("%s: status %d after %d tries, want %d after %d", s.what, r.Status, len(tr.sent), s.status, s.tries)
