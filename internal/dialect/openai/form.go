@@ -142,20 +142,22 @@ func (f *formParts) add(head []byte, value dialect.Span) error {
 		return brokenForm("a part has no name")
 	}
 	name := params["name"]
+	_, isFile := params["filename"]
+	_, twice := f.fields[name]
 	switch name {
 	case "model", "stream", "n", "user", "size", "quality", "partial_images":
+		if twice || isFile || value.End-value.Start > maxField {
+			return fault.Invalid(name, fmt.Sprintf("The form must have one field called %s, a short text.", name))
+		}
 	case "prompt":
-		f.fields[name] = value
-		return nil
+		if twice {
+			return fault.Invalid(name, "The form must have one field called prompt.")
+		}
 	case "image", "image[]", "mask":
 		f.pictures++
 		return nil
 	default:
 		return nil
-	}
-	_, isFile := params["filename"]
-	if _, twice := f.fields[name]; twice || isFile || value.End-value.Start > maxField {
-		return fault.Invalid(name, fmt.Sprintf("The form must have one field called %s, a short text.", name))
 	}
 	f.fields[name] = value
 	return nil

@@ -92,6 +92,7 @@ func TestABrokenFormIsRefused(t *testing.T) {
 		"a number of 0":  form("model", "a", "n", "0"),
 		"a huge number":  form("model", "a", "n", "1e30"),
 		"two streams":    form("model", "a", "stream", "true", "stream", "false"),
+		"two prompts":    form("model", "a", "prompt", "a long one", "prompt", "b"),
 		"no boundary":    []byte("model=whisper-1"),
 		"no end":         form("model", "a")[:120],
 		"nothing":        nil,
