@@ -144,11 +144,11 @@ func queueOf(l *budget.Limit, line budget.Line) string {
 	return q
 }
 
-// gain is how long a limit takes to gain n.
+// gain is how long a limit takes to gain n, if anybody is told to wait for that.
 func gain(l *budget.Limit, n int64) time.Duration {
 	length := l.Period.Length()
 	if length == 0 || l.Amount == 0 {
 		return 0
 	}
-	return time.Duration(float64(length) * float64(n) / float64(l.Amount))
+	return time.Duration(min(float64(length)*float64(n)/float64(l.Amount), float64(2*longestHint)))
 }

@@ -162,6 +162,19 @@ func TestALoneClientsWaitIsExactHoweverOftenItComes(t *testing.T) {
 	})
 }
 
+// A bucket may hold what it takes longer to gain than a duration can say.
+func TestWhatIsNeverGainedIsNotWaitedFor(t *testing.T) {
+	l := teamTPM()
+	l.Amount, l.Period, l.Burst = 1, budget.Hour, 1<<50
+	h := newHerd()
+	for range 2 * herdSize {
+		told := h.spread(turn{queue: "q", caller: "c", wait: 10 * time.Second, gain: gain(l, 1<<50)})
+		if told < 10*time.Second || told > longestHint {
+			t.Errorf("told to wait for %v, want 10 s to %v", told, longestHint)
+		}
+	}
+}
+
 func BenchmarkSpread(b *testing.B) {
 	h := newHerd()
 	b.ReportAllocs()
