@@ -158,10 +158,17 @@ func (d *demand) start(now time.Time, lines int) {
 	d.since, d.sums, d.mean = now, make([]int64, lines), make([]int64, lines)
 }
 
-// see counts a request. busy is the rate from which a window is busy.
+// see counts a request, unless no lease would be good for enough like it: one
+// such among many must not make the many seem large. busy is the rate from which
+// a window is busy.
 func (d *demand) see(lines []budget.Line, now time.Time, busy int) {
 	if past := now.Sub(d.since); past >= window {
 		d.turn(now, past, busy)
+	}
+	for i := range lines {
+		if lines[i].Amount > lines[i].Limit.Capacity()/(part(lines[i].Limit)*fewest) {
+			return
+		}
 	}
 	d.count++
 	for i := range lines {
@@ -184,10 +191,10 @@ func (d *demand) turn(now time.Time, past time.Duration, busy int) {
 	d.since, d.count = now, 0
 }
 
-// part is into how many parts what is to spare of line i is divided, each
-// gateway's lease being one. Slots come back within a lease, tokens do not.
-func (g *group) part(i int) int64 {
-	if g.lines[i].Limit.Algorithm == budget.Slots {
+// part is into how many parts what is to spare of l is divided, each gateway's
+// lease being one. Slots come back within a lease, tokens do not.
+func part(l *budget.Limit) int64 {
+	if l.Algorithm == budget.Slots {
 		return 4
 	}
 	return 10
@@ -208,7 +215,7 @@ func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 			others -= g.lease.size[i]
 		}
 		if mean := g.demand.mean[i]; mean > 0 {
-			requests = min(requests, ((spare+others)/(g.part(i)*gateways)-others)/mean)
+			requests = min(requests, ((spare+others)/(part(g.lines[i].Limit)*gateways)-others)/mean)
 		}
 	}
 	if requests < fewest {

@@ -22,6 +22,7 @@ type counting struct {
 	reserves, reports, settles atomic.Int64
 	down                       atomic.Bool
 	slow                       time.Duration // of the answer to a lease
+	lose                       func() bool   // an answer, though the call was applied; nil: none
 
 	mu   sync.Mutex
 	told []budget.Progress
@@ -38,6 +39,9 @@ func (c *counting) Reserve(ctx context.Context, r budget.Request) (budget.Verdic
 	if strings.HasPrefix(r.ID, "lease-") {
 		time.Sleep(c.slow)
 	}
+	if c.lost() {
+		return budget.Verdict{}, errDown
+	}
 	return v, err
 }
 
@@ -49,7 +53,10 @@ func (c *counting) Report(ctx context.Context, p []budget.Progress) error {
 	c.mu.Lock()
 	c.told = append(c.told, p...)
 	c.mu.Unlock()
-	return c.Store.Report(ctx, p)
+	if err := c.Store.Report(ctx, p); err != nil || !c.lost() {
+		return err
+	}
+	return errDown
 }
 
 func (c *counting) Settle(ctx context.Context, s []budget.Settlement) ([]budget.Settled, error) {
@@ -57,8 +64,14 @@ func (c *counting) Settle(ctx context.Context, s []budget.Settlement) ([]budget.
 	if c.down.Load() {
 		return nil, errDown
 	}
-	return c.Store.Settle(ctx, s)
+	settled, err := c.Store.Settle(ctx, s)
+	if c.lost() {
+		return nil, errDown
+	}
+	return settled, err
 }
+
+func (c *counting) lost() bool { return c.lose != nil && c.lose() }
 
 // gateway is one process with leases on a store that several may share.
 type gateway struct {

@@ -466,3 +466,30 @@ func TestALeaseThatIsOnItsWayAtTheEndCostsNothing(t *testing.T) {
 		}
 	})
 }
+
+// One request in ten is too large for any lease; the others are granted from
+// leases as they would be alone.
+func TestLargeRequestsAmongSmallOnesKeepNoLeaseAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		limit, leased := monthly(10_000_000), 0
+		for n := range 1000 {
+			lines := []budget.Line{line(limit, 100)}
+			if n%10 == 5 {
+				lines[0].Amount = 200_000
+			}
+			id, v := g.ask(lines...)
+			if v.Outcome != budget.Granted {
+				t.Fatalf("request %d: got %+v", n, v)
+			}
+			if v.Leased {
+				leased++
+			}
+			g.end(id, lines, 0)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if leased < 600 {
+			t.Errorf("got %d of 1000 from leases, want most of those after two seconds", leased)
+		}
+	})
+}

@@ -64,7 +64,7 @@ func TestWhatIsReadIsWhatItWouldBeWithoutLeases(t *testing.T) {
 		leased, reads := 0, 0
 		for n := range 500 {
 			large := slices.Clone(lines)
-			if n%150 == 125 { // too large for a lease, and it stays open
+			if n%50 == 25 { // too large for a lease, and it stays open
 				large[0].Amount, large[1].Amount = 70_000, 700_000
 			}
 			v, want := both(string(rune('a'+n)), large, n%25 != 0)
