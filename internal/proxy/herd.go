@@ -150,5 +150,8 @@ func gain(l *budget.Limit, n int64) time.Duration {
 	if length == 0 || l.Amount == 0 {
 		return 0
 	}
-	return time.Duration(min(float64(length)*float64(n)/float64(l.Amount), float64(2*longestHint)))
+	return tellable(float64(length) * float64(n) / float64(l.Amount))
 }
+
+// tellable is so many nanoseconds, or a time that nobody is told to wait for.
+func tellable(ns float64) time.Duration { return time.Duration(min(ns, float64(2*longestHint))) }

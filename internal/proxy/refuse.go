@@ -55,7 +55,7 @@ func turnOf(p *plan, v budget.Verdict, wait time.Duration) turn {
 	line := p.lines[v.Binding]
 	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), wait: wait, gain: gain(line.Limit, line.Amount)}
 	if share := v.Lines[v.Binding].Capacity; v.Degraded && share > 0 && share < line.Limit.Capacity() {
-		t.gain = time.Duration(float64(t.gain) * float64(line.Limit.Capacity()) / float64(share))
+		t.gain = tellable(float64(t.gain) * float64(line.Limit.Capacity()) / float64(share))
 	}
 	return t
 }
