@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +82,7 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 			return body, nil
 		}
 		if err != nil {
-			return nil, &fault.Error{Code: fault.InvalidRequest, Message: "The request's body did not arrive whole.", NoRetry: true, Err: err}
+			return nil, broken(err)
 		}
 	}
 }
@@ -95,6 +96,15 @@ func bodyDeadline(began, now time.Time, n int) time.Time {
 		return whole
 	}
 	return idle
+}
+
+// broken refuses a body whose reading ended with err.
+func broken(err error) error {
+	e := &fault.Error{Code: fault.InvalidRequest, Message: "The request's body did not arrive whole.", NoRetry: true, Err: err}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		e.Message = fmt.Sprintf("The request's body came too slowly: nothing for %s, or less than %d bytes a second.", bodyIdle, bodyRate)
+	}
+	return e
 }
 
 func tooLarge(limit int64) error {

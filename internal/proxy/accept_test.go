@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,9 @@ func TestABodyMustComeWithoutARestAndAtARate(t *testing.T) {
 			}
 			if c.after == 0 && (err != nil || len(body) != c.sender.left || !s.deadline.IsZero()) {
 				t.Errorf("%s: got %d bytes, %v, and a deadline at %v", c.what, len(body), err, s.deadline)
+			}
+			if c.after > 0 && !strings.Contains(fault.From(err).Message, "too slowly") {
+				t.Errorf("%s: the client is not told that it was too slow: %v", c.what, err)
 			}
 			if c.after > 0 && (fault.From(err) == nil || fault.From(err).Code != fault.InvalidRequest || !errors.Is(err, os.ErrDeadlineExceeded)) {
 				t.Errorf("%s: got %v", c.what, err)
