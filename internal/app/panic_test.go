@@ -12,12 +12,31 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/openai"
 )
+
+// lines are a log that is written while it is read.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // faulty is a dialect with a bug that shows itself at a place that the model
 // names.
@@ -98,7 +117,7 @@ teams: [{name: t, limits: [{name: slots, unit: concurrency, amount: 5}, {name: m
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var log strings.Builder
+	var log lines
 	a, err := New(t.Context(), Options{ConfigFile: file, Stdout: io.Discard, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
