@@ -80,11 +80,17 @@ func (m *member) note(p *budget.Progress) {
 func (m *member) end(st *budget.Settlement) {
 	l := m.lease
 	for i, amount := range m.amounts {
+		unused, open := amount, amount-min(m.noted[i], amount)
 		l.open[i] -= amount
 		l.noted[i] -= m.noted[i]
 		l.lost[i] -= m.lost[i]
 		if l.counts(i) {
-			l.ended[i] = min(l.ended[i]+m.used(i, st), budget.MaxExact)
+			used := m.used(i, st)
+			l.ended[i] = min(l.ended[i]+used, budget.MaxExact)
+			unused -= used
+		}
+		if next := l.group.lease; next != nil && next != l {
+			next.hear(l, i, unused, open)
 		}
 	}
 	m.over = true

@@ -93,6 +93,18 @@ func (l *lease) lend(i int, st *budget.LineState, now time.Time) {
 	st.Reset = max(0, st.Reset-refill(l.lines[i].Limit, left))
 }
 
+// hear takes that a request of from, an earlier lease, has ended, which had so
+// much of line i open and left so much unused: from gives it back. g.mu is held.
+func (l *lease) hear(from *lease, i int, unused, open int64) {
+	limit, st := l.lines[i].Limit, &l.states[i]
+	if limit.Algorithm == budget.CalendarUsage && from.period.Before(l.period) {
+		return
+	}
+	st.Open = max(0, st.Open-open)
+	st.Remaining += unused
+	st.Reset -= refill(limit, unused)
+}
+
 // lift changes the refusal of a request for which too little was left before
 // leases lent to the counter, which then was full sooner by gained.
 func lift(st *budget.LineState, amount int64, gained time.Duration) {
