@@ -25,8 +25,8 @@
 // between the last two reports.
 //
 // lease.go is the Store's life, group.go who is busy and how much they need,
-// grant.go and member.go the requests' side of a lease, upkeep.go and overrun.go
-// the store's side, view.go what a lease changes of what the store says.
+// grant.go and member.go the requests' side of a lease, ask.go, upkeep.go and
+// overrun.go the store's side, view.go what a lease changes of what the store says.
 package lease
 
 import (
