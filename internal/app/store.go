@@ -47,7 +47,7 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		}
 		timeout = c.Store.Redis.Timeout
 		if c.Store.Leases == "auto" {
-			a.lease(watch)
+			a.lease(leaseObserver{watch})
 		}
 	} else {
 		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
@@ -96,6 +96,20 @@ type keeperObserver struct {
 // StoreCall passes the call on to the limiter, which counts it.
 func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
 	o.limiter.StoreCall(op, d, err)
+}
+
+// leaseObserver lets the limiter know how asking for leases ended. Their reports
+// and ends are counted alone: in a cluster one call tells all nodes, and one that
+// is away must not take the others' limits down with it.
+type leaseObserver struct{ *keeperObserver }
+
+// StoreCall passes a call on.
+func (o leaseObserver) StoreCall(op string, d time.Duration, err error) {
+	if op == "lease" {
+		o.limiter.StoreCall(op, d, err)
+		return
+	}
+	o.Metrics.StoreCall(op, d, err)
 }
 
 // ClockStep does nothing: the keeper has logged it.

@@ -162,7 +162,7 @@ const (
 // string: a quote, a backslash or a control character. A borrow may set it in
 // bytes above such a one, too; other bits mean nothing.
 func marks(w uint64) uint64 {
-	return ((w - ones*0x20) | (w^(ones*'"') - ones) | (w^(ones*'\\') - ones)) &^ w
+	return ((w - ones*0x20) | (w ^ (ones * '"') - ones) | (w ^ (ones * '\\') - ones)) &^ w
 }
 
 // plain returns the offset of the first byte from i on that ends the plain
