@@ -17,13 +17,15 @@ type background struct {
 	end func(*record, *dialect.Report)
 
 	mu   sync.Mutex
-	open map[string]unfinished
+	open map[string]*unfinished
 }
 
 // unfinished is a call whose response goes on.
 type unfinished struct {
-	rec   *record
-	timer *time.Timer // ends it when nobody has asked for a while
+	rec    *record
+	timer  *time.Timer // ends it when nobody has asked for a while
+	until  time.Time   // when that is
+	askers int         // calls about it that are under way
 }
 
 const (
@@ -34,7 +36,7 @@ const (
 )
 
 func newBackground(end func(*record, *dialect.Report)) *background {
-	return &background{end: end, open: map[string]unfinished{}}
+	return &background{end: end, open: map[string]*unfinished{}}
 }
 
 // goesOn tells whether a call's response goes on at its provider, and has an id
@@ -51,20 +53,70 @@ func (b *background) leave(id string, rec *record) bool {
 	if _, taken := b.open[id]; taken || len(b.open) >= maxUnfinished {
 		return false
 	}
-	b.open[id] = unfinished{rec: rec, timer: time.AfterFunc(askedWithin, func() { b.finish(id, nil) })}
+	u := &unfinished{rec: rec, until: time.Now().Add(askedWithin)}
+	u.timer = time.AfterFunc(askedWithin, func() { b.expire(id, u) })
+	b.open[id] = u
 	return true
 }
 
-// asked notes what an answer about the response id says of it.
-func (b *background) asked(id, method string, status int, r dialect.Report) {
-	switch {
-	case status >= 300:
-	case method == http.MethodDelete:
+// expire ends the response id if nobody asks for it any more.
+func (b *background) expire(id string, u *unfinished) {
+	b.mu.Lock()
+	if u.askers > 0 {
+		u.until = time.Now().Add(askedWithin)
+	}
+	left := time.Until(u.until)
+	if left > 0 {
+		u.timer.Reset(left)
+	}
+	b.mu.Unlock()
+	if left <= 0 {
 		b.finish(id, nil)
-	case r.ID == id && (r.Complete || r.Failure != nil):
-		b.finish(id, &r)
+	}
+}
+
+// asking is a call about a response, which may watch it for hours. The nil
+// asking is about none.
+type asking struct {
+	all        *background
+	id, method string
+	of         *unfinished // nil: it is not known here
+}
+
+// asks begins a call that may be about a response. Its end must be called.
+func (b *background) asks(c *dialect.Call) *asking {
+	if c.Endpoint.Operation != dialect.Stored {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := &asking{all: b, id: c.Params["response_id"], method: c.Endpoint.Method}
+	if a.of = b.open[a.id]; a.of != nil {
+		a.of.askers++
+	}
+	return a
+}
+
+// end notes that the call has ended.
+func (a *asking) end() {
+	if a == nil || a.of == nil {
+		return
+	}
+	a.all.mu.Lock()
+	defer a.all.mu.Unlock()
+	a.of.askers--
+}
+
+// told notes what the answer says of the response.
+func (a *asking) told(status int, r dialect.Report) {
+	switch {
+	case a == nil || status >= 300:
+	case a.method == http.MethodDelete:
+		a.all.finish(a.id, nil)
+	case r.ID == a.id && (r.Complete || r.Failure != nil):
+		a.all.finish(a.id, &r)
 	default:
-		b.prolong(id)
+		a.all.prolong(a.id)
 	}
 }
 
@@ -72,8 +124,8 @@ func (b *background) asked(id, method string, status int, r dialect.Report) {
 func (b *background) prolong(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if u, ok := b.open[id]; ok {
-		u.timer.Reset(askedWithin)
+	if u := b.open[id]; u != nil {
+		u.until = time.Now().Add(askedWithin)
 	}
 }
 

@@ -33,6 +33,21 @@ func (e *ends) of(rec *record) []*dialect.Report {
 	return e.told[rec]
 }
 
+// about is a call about a response.
+func about(id, method string) *dialect.Call {
+	c := &dialect.Call{}
+	c.Endpoint = dialect.Endpoint{Method: method, Operation: dialect.Stored}
+	c.Params = map[string]string{"response_id": id}
+	return c
+}
+
+// ask makes a call about a response.
+func (b *background) ask(id, method string, status int, r dialect.Report) {
+	a := b.asks(about(id, method))
+	defer a.end()
+	a.told(status, r)
+}
+
 func TestAResponseThatGoesOnEndsOnce(t *testing.T) {
 	seen := dialect.Report{ID: "resp_1", Complete: true, Usage: tokens.Usage{Output: 3}}
 	for _, s := range []struct {
@@ -60,7 +75,7 @@ func TestAResponseThatGoesOnEndsOnce(t *testing.T) {
 				t.Fatalf("%s: it was not taken once", s.what)
 			}
 			for range 2 {
-				b.asked("resp_1", s.method, s.status, s.report)
+				b.ask("resp_1", s.method, s.status, s.report)
 			}
 			if got := told.of(rec); (len(got) == 1) != s.ends || len(got) > 1 || len(got) == 1 && (got[0] != nil) != s.known {
 				t.Errorf("%s: got the ends %v", s.what, got)
@@ -80,7 +95,7 @@ func TestAResponseThatNobodyAsksForEnds(t *testing.T) {
 		b.leave("resp_1", rec)
 		for range 5 {
 			time.Sleep(askedWithin - time.Second)
-			b.asked("resp_1", http.MethodGet, 200, dialect.Report{ID: "resp_1"})
+			b.ask("resp_1", http.MethodGet, 200, dialect.Report{ID: "resp_1"})
 		}
 		synctest.Wait()
 		if len(told.of(rec)) != 0 {
@@ -92,6 +107,38 @@ func TestAResponseThatNobodyAsksForEnds(t *testing.T) {
 			t.Errorf("got the ends %v, want one that nobody saw", got)
 		}
 	})
+}
+
+func TestAResponseThatIsWatchedStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, rec := &ends{}, &record{}
+		b := newBackground(told.end)
+		b.leave("resp_1", rec)
+		watches := b.asks(about("resp_1", http.MethodGet)) // as a stream
+		time.Sleep(10 * askedWithin)
+		synctest.Wait()
+		if len(told.of(rec)) != 0 {
+			t.Error("it ended though it was watched")
+		}
+		watches.told(http.StatusOK, dialect.Report{ID: "resp_1"}) // the watcher leaves
+		watches.end()
+		b.ask("resp_1", http.MethodGet, http.StatusNotFound, dialect.Report{}) // which shows nothing
+		time.Sleep(2*askedWithin + time.Second)
+		synctest.Wait()
+		if got := told.of(rec); len(got) != 1 || got[0] != nil {
+			t.Errorf("got the ends %v, want one that nobody saw", got)
+		}
+	})
+}
+
+func TestACallAboutNothingStoredIsNoAsking(t *testing.T) {
+	b := newBackground(func(*record, *dialect.Report) { t.Error("something ended") })
+	a := b.asks(&dialect.Call{})
+	if a != nil {
+		t.Errorf("got %+v, want nil", a)
+	}
+	a.told(http.StatusOK, dialect.Report{Complete: true})
+	a.end()
 }
 
 func TestTheResponsesThatGoOnAreBounded(t *testing.T) {

@@ -25,6 +25,7 @@ type record struct {
 	route   route
 	client  context.Context
 	attempt *attempt
+	asking  *asking
 	ended   time.Time // when the call ended; zero: it runs
 
 	settlement *settlement // nil: nothing was reserved

@@ -95,6 +95,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 		span.End(telemetry.Answered{Status: rec.status, Model: rec.answer.Model, ID: rec.answer.ID, Usage: s.ending.usage})
 	}()
 
+	rec.asking = g.background.asks(p.call)
+	defer rec.asking.end()
+
 	rec.asked = time.Now()
 	resp, err := g.Upstream.Do(ctx, p.job(g, rec))
 	if err != nil {

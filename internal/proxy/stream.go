@@ -164,7 +164,7 @@ func (a *relayed) take(p []byte) {
 	if whole {
 		report := a.resp.Meter.Report()
 		a.s.settle(metered(a.s.plan, completed, a.resp.Status, report))
-		a.tellStored(report)
+		a.rec.asking.told(a.resp.Status, report)
 	}
 	a.s.progress(now, a.resp.Meter, a.resp.Status)
 	if !whole && a.hold(out) {
@@ -236,13 +236,6 @@ func (a *relayed) flush() {
 	}
 }
 
-// tellStored passes on what an answer about a stored response says of it.
-func (a *relayed) tellStored(report dialect.Report) {
-	if c := a.s.plan.call; c.Endpoint.Operation == dialect.Stored {
-		a.s.gateway.background.asked(c.Params["response_id"], c.Endpoint.Method, a.resp.Status, report)
-	}
-}
-
 // finish settles what the meter saw and ends the client's answer: cleanly only
 // if the provider's ended so.
 func (a *relayed) finish(err error) {
@@ -261,7 +254,7 @@ func (a *relayed) finish(err error) {
 		a.s.leaveOpen(report.ID, e)
 	}
 	a.s.settle(e)
-	a.tellStored(report)
+	a.rec.asking.told(a.resp.Status, report)
 	if a.gone || o == clientGone {
 		panic(http.ErrAbortHandler)
 	}
