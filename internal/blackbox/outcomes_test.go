@@ -152,6 +152,18 @@ func begins(start string) http.HandlerFunc {
 	}
 }
 
+func TestWhoLeavesWhileTheProviderSaysWhyItFailedIsChargedNothing(t *testing.T) {
+	refuses := begins(`{"error":{`)
+	w := onStage(t, play{"refuses": func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusBadRequest)
+		refuses(w, r)
+	}}, "openai", "", setup{})
+	w.leavingADocument("refuses")
+	w.ended("refuses", "client_gone", 0, 0, false)
+	w.settled()
+}
+
 func TestWhoLeavesBetweenTwoTriesIsChargedNothing(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "60")

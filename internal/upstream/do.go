@@ -32,6 +32,9 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 		}
 		o := r.try(i)
 		if ctx.Err() != nil {
+			if o.response != nil && o.response.Status >= 400 {
+				r.failed()
+			}
 			r.drop(o)
 			return r.end()
 		}
@@ -122,8 +125,8 @@ type standing struct {
 // note keeps what a failure tells, and reports whether to try again.
 func (r *run) note(i int, o outcome) bool {
 	r.keep(o)
-	if !o.unsent && r.job.Failed != nil {
-		r.job.Failed()
+	if !o.unsent {
+		r.failed()
 	}
 	if o.again == elsewhere {
 		r.standing[i].out = true
@@ -142,6 +145,13 @@ func (r *run) note(i int, o outcome) bool {
 		r.standing[i].after = 0
 	}
 	return r.attempts < r.allowed
+}
+
+// failed tells that a try that was sent has failed.
+func (r *run) failed() {
+	if r.job.Failed != nil {
+		r.job.Failed()
+	}
 }
 
 // keep makes o the failure to report in the end, unless the one that is there

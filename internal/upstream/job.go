@@ -30,8 +30,8 @@ type Job struct {
 	// Counter returns what counts the output of a target's answer without usage.
 	// Not nil.
 	Counter func(Target) dialect.Counter
-	// Failed is called when a try was sent and has failed so that another may
-	// follow. May be nil.
+	// Failed is called when a try that was sent has failed, but for the last one,
+	// whose failure Do returns. May be nil.
 	Failed func()
 	// CapOutput is written into the request as its bound on output if it set
 	// none. 0: nothing is written.
