@@ -133,7 +133,14 @@ func TestD9ASecondAttemptIsNotReservedBesideTheFirst(t *testing.T) {
 }
 
 func TestARetryThatIsCountedIsNotReservedBesideTheFirst(t *testing.T) {
-	w := start(t, setup{limits: monthly("tokens", "tokens", 1000)})
+	t.Run("in memory", func(t *testing.T) { retriedByCount(t, setup{}) })
+	t.Run("in a Redis that is new", func(t *testing.T) { retriedByCount(t, setup{redis: true}) })
+}
+
+func retriedByCount(t *testing.T, set setup) {
+	t.Helper()
+	set.limits = monthly("tokens", "tokens", 1000)
+	w := start(t, set)
 	body, count := ask("sim-in10-out5-wait5s", bound(800)), "X-Stainless-Retry-Count"
 	first := make(chan error, 1)
 	go func() {

@@ -27,7 +27,11 @@ func (l *lane) call(settles []*settling, reserves []*reserving) {
 		keys, args := l.reserveCall(reserves)
 		a := scripts.settle.command(ctx, l.settleKeys(settles), l.settleArgs(settles))
 		b := scripts.reserve.command(ctx, keys, args)
+		if !l.warm { // without the first Redis would apply the second before it
+			a, b = scripts.settle.whole(a), scripts.reserve.whole(b)
+		}
 		a, b = l.s.runBoth(ctx, &scripts.settle, a, &scripts.reserve, b)
+		l.warm = a.Err() == nil && b.Err() == nil
 		l.settled(a, settles)
 		l.reserved(b, reserves)
 	}

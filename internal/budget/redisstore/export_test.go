@@ -13,15 +13,19 @@ func (s *Store) SetClock(t time.Time) { s.clock.Store(t.UnixMilli()) }
 // reserveAlone decides r in a script call of its own, as a store without lanes
 // would.
 func (s *Store) reserveAlone(ctx context.Context, r budget.Request) error {
-	l := s.lane(s.prefix)
-	g := s.split(&r)[0]
-	w := &reserving{
-		id: r.ID, epoch: r.Epoch, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
-		head: append(requestHead(&r), byte(len(g.lines)), byte(len(g.parts))),
-	}
+	l, w := s.lane(s.prefix), s.waiting(r)
 	keys, args := l.reserveCall([]*reserving{w})
 	l.reserved(s.run(ctx, &s.scripts.reserve, keys, args), []*reserving{w})
 	return w.err
+}
+
+// waiting is r as it waits in the store's only lane.
+func (s *Store) waiting(r budget.Request) *reserving {
+	g := s.split(&r)[0]
+	return &reserving{
+		id: r.ID, epoch: r.Epoch, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
+		head: append(requestHead(&r), byte(len(g.lines)), byte(len(g.parts))),
+	}
 }
 
 // settleAlone is the same for a settlement.

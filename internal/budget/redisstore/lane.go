@@ -31,6 +31,7 @@ type lane struct {
 	cancels  []*settling // of a failed call's reserves: they travel with the next call
 	running  bool
 	runner   bool          // its goroutine was started
+	warm     bool          // Redis had both scripts at the last call that needed them; the runner's
 	wake     chan struct{} // tells the runner that something waits
 }
 
