@@ -4,16 +4,18 @@
 // upstream's, how it reads and speaks dialect's.
 //
 //	gateway.go    what the data plane is made of, and what a reload replaces
-//	routes.go     gin's routes, 404 and 405, listings of models
+//	routes.go     gin's routes, 404 and 405; models.go listings of models
 //	serve.go      the path
 //	accept.go     the body
-//	plan.go       estimate, lines; model.go the models and who serves them
+//	plan.go       estimate, lines; model.go the models and who serves them, expected.go
+//	              what each of those would count
 //	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
 //	              values.go how many users and addresses are told apart
 //	attempt.go    several attempts of one call, retry.go those that have no name
 //	stream.go     the answer, byte for byte
 //	ending.go     how a call can end and what it is then charged, settle.go that it is once
-//	record.go     what is told of it afterwards, entry.go to the usage log
+//	record.go     what is told of it afterwards, entry.go to the usage log, cause.go why
+//	              a provider failed
 //	explain.go    what a request would meet
 //	background.go responses that go on when their call has ended
 //	stored.go     calls about what a provider keeps
