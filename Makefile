@@ -23,7 +23,7 @@ build: ## build bin/llmgw
 .PHONY: test
 test: deps build ## run every test: units, real Redis, real clients, the binary under fire
 	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test $$($(GO) list ./... | grep -v /internal/blackbox)
-	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test ./internal/blackbox
+	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test -parallel 4 ./internal/blackbox
 	cd e2e && LLMGW_BINARY=$(CURDIR)/$(BIN) ./run.sh
 
 .PHONY: deps
@@ -33,7 +33,7 @@ deps: ## bring what the tests need: redis-server, promtool, node (Debian's packa
 .PHONY: race
 race: deps ## run the tests under the race detector
 	$(GO) test -race -short $$($(GO) list ./... | grep -v /internal/blackbox)
-	$(GO) test -race -short -run 'TheBooks|TestTwo|TestA[0-9]|TestD[0-9]|TestF[0-9]|TestH[0-9]' ./internal/blackbox
+	$(GO) test -race -short -parallel 4 -run 'TheBooks|TestTwo|TestA[0-9]|TestD[0-9]|TestF[0-9]|TestH[0-9]' ./internal/blackbox
 
 .PHONY: vet
 vet:

@@ -54,7 +54,7 @@ func leased(g *gatewaytest.Gateway) float64 {
 const wide = "\n{name: tpm, unit: tokens, amount: 600M, per: minute}\n{name: slots, unit: concurrency, amount: 500}"
 
 func TestTwoBusyGatewaysSpendABudgetToItsLastRequest(t *testing.T) {
-	budget := 25_000
+	budget := 16_000 // at 3,200 a second at most: two are for the busy to be seen
 	if testing.Short() { // the race detector makes it slow: fewer are as long
 		budget = 8_000
 	}
@@ -63,7 +63,7 @@ func TestTwoBusyGatewaysSpendABudgetToItsLastRequest(t *testing.T) {
 	defer cancel()
 	var came atomic.Int64
 	for _, g := range w.all {
-		defer hammer(ctx, t, g, 8, ask("sim-in10-out20", bound(100)), &came).Wait()
+		defer hammer(ctx, t, g, 8, ask("sim-in10-out20-wait5ms", bound(100)), &came).Wait()
 	}
 	w.Eventually("the budget is spent and everybody refused", time.Minute, func() bool {
 		return w.Limit("search", "calls").Remaining == 0 && w.all[0].Metrics().Sum("llmgw_inflight_requests")+w.all[1].Metrics().Sum("llmgw_inflight_requests") == 0
