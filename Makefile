@@ -33,7 +33,7 @@ deps: ## bring what the tests need: redis-server, promtool, node (Debian's packa
 .PHONY: race
 race: deps ## run the tests under the race detector
 	$(GO) test -race -short $$($(GO) list ./... | grep -v /internal/blackbox)
-	$(GO) test -race -short -parallel 4 -run 'TheBooks|TestTwo|TestA[0-9]|TestD[0-9]|TestF[0-9]|TestH[0-9]' ./internal/blackbox
+	$(GO) test -race -short -run 'TheBooks|TestTwo|TestA[0-9]|TestD[0-9]|TestF[0-9]|TestH[0-9]' ./internal/blackbox
 
 .PHONY: vet
 vet:

@@ -11,6 +11,7 @@ import (
 
 func TestH1CallsArePacedToTheProviderAndNeverRefusedByIt(t *testing.T) {
 	w := start(t, setup{
+		alone:    true, // calls that are late by a tenth of the window bunch
 		provider: "limits: {requests_per_minute: 600, tokens_per_minute: 600000, window: 1s}\nmax_wait: 10s",
 		fake:     fakellm.Options{RPM: 600, TPM: 600_000, Window: time.Second},
 	})
@@ -30,7 +31,7 @@ func TestH1CallsArePacedToTheProviderAndNeverRefusedByIt(t *testing.T) {
 
 func TestPacingHoldsOverAllInstances(t *testing.T) {
 	w := start(t, setup{
-		gateways: 2, redis: true, alone: true, // calls that are late by a tenth of the window bunch
+		gateways: 2, redis: true, alone: true,
 		provider: "limits: {requests_per_minute: 600, window: 1s}\nmax_wait: 10s",
 		fake:     fakellm.Options{RPM: 600, Window: time.Second},
 	})
