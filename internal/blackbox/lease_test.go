@@ -54,7 +54,7 @@ func leased(g *gatewaytest.Gateway) float64 {
 const wide = "\n{name: tpm, unit: tokens, amount: 600M, per: minute}\n{name: slots, unit: concurrency, amount: 500}"
 
 func TestTwoBusyGatewaysSpendABudgetToItsLastRequest(t *testing.T) {
-	budget := 16_000 // at 3,200 a second at most: two are for the busy to be seen
+	budget := 16_000     // at 3,200 a second at most: two are for the busy to be seen
 	if testing.Short() { // the race detector makes it slow: fewer are as long
 		budget = 8_000
 	}
