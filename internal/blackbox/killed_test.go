@@ -22,6 +22,9 @@ type moment struct {
 // A gateway that is killed, wherever its request is, leaves nothing open, and the
 // request is charged within the bound that is promised.
 func TestD13S17AGatewayKilledAtAnyMomentChargesWithinTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its cases take half a minute; TestD13AKilledGatewaysReservationsComeBack kills one, too")
+	}
 	const reserved = 1000
 	reported := func(g *gatewaytest.Gateway) float64 {
 		return g.Metrics().Sum("llmgw_store_seconds_count", "op", "report")
