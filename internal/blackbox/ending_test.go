@@ -111,7 +111,13 @@ func TestD10TheCallIsSettledByWhatItUsed(t *testing.T) {
 }
 
 func TestD9ASecondAttemptIsNotReservedBesideTheFirst(t *testing.T) {
-	w := start(t, setup{limits: monthly("tokens", "tokens", 1000)})
+	t.Run("cancel", func(t *testing.T) { triedAgain(t, "") })
+	t.Run("drain", func(t *testing.T) { triedAgain(t, "on_client_gone: drain") })
+}
+
+func triedAgain(t *testing.T, server string) {
+	t.Helper()
+	w := start(t, setup{limits: monthly("tokens", "tokens", 1000), server: server})
 	body := ask("sim-in10-out200-every50ms", streamed, bound(800))
 	first, err := w.Open(secret, chat, body, "Idempotency-Key", "one")
 	if err != nil {

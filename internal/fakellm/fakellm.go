@@ -16,7 +16,8 @@
 // say, one file per API says it in its words (chat.go, completions.go,
 // responses.go, stored.go, anthropic.go, gemini.go, bedrock.go,
 // cohere.go, ollama.go, small.go, media.go, errors.go), and
-// stream.go sends it over time, with sse.go for the framing.
+// stream.go sends it over time, with sse.go for the framing and text.go for the
+// words. flags.go reads its options from a command line.
 package fakellm
 
 import (

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"net/http"
 	"sync"
@@ -34,7 +35,7 @@ type attemptName struct{ keyID, name string }
 // can.
 type attempt struct {
 	all      *attempts
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
 	ended    chan struct{} // closed when the attempt is settled
 	name     attemptName   // empty: it is known by its retry
 	retry    retry
@@ -50,6 +51,10 @@ func nameOf(h http.Header) string {
 	}
 	return h.Get("Amz-Sdk-Invocation-Id")
 }
+
+// errSuperseded ends an attempt in whose place another came. Its answer is not
+// drained: nobody is left to read it, and the other waits for its end.
+var errSuperseded = errors.New("proxy: the client tries again")
 
 // supersedeWait bounds how long a new attempt waits for the one before it.
 const supersedeWait = 2 * time.Second
@@ -67,7 +72,7 @@ func (a *attempts) begin(r *http.Request, who tenant.Caller, body []byte) (*http
 	} else {
 		return r, nil
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancelCause(r.Context())
 	mine.cancel = cancel
 	if before := a.enter(mine); before != nil {
 		before.await(ctx)
@@ -104,7 +109,7 @@ func (t *attempt) end() {
 	if t == nil {
 		return
 	}
-	t.cancel()
+	t.cancel(nil)
 	close(t.ended)
 	a := t.all
 	a.mu.Lock()
@@ -119,7 +124,7 @@ func (t *attempt) end() {
 
 // await ends the attempt and waits until it is settled, within bounds.
 func (t *attempt) await(ctx context.Context) {
-	t.cancel()
+	t.cancel(errSuperseded)
 	timer := time.NewTimer(supersedeWait)
 	defer timer.Stop()
 	select {

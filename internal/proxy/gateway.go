@@ -25,6 +25,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -140,7 +141,7 @@ func sendContext(client context.Context, rules *Rules) (ctx context.Context, ans
 	var came atomic.Bool
 	var timer atomic.Pointer[time.Timer]
 	stop := context.AfterFunc(client, func() {
-		if !came.Load() {
+		if !came.Load() || errors.Is(context.Cause(client), errSuperseded) {
 			cancelSend()
 			return
 		}

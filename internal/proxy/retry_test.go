@@ -158,7 +158,7 @@ func TestAnAttemptIsNotGivenUpBeforeItsTime(t *testing.T) {
 			}
 			second.end()
 			if !try.ends {
-				first.cancel()
+				first.cancel(nil)
 			}
 			synctest.Wait()
 		})
