@@ -98,6 +98,9 @@ func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
 	o.limiter.StoreCall(op, d, err)
 }
 
+// ClockStep does nothing: the keeper has logged it.
+func (o *keeperObserver) ClockStep(time.Duration) {}
+
 // leaseObserver lets the limiter know how asking for leases ended. Their reports
 // and ends are counted alone: in a cluster one call tells all nodes, and one that
 // is away must not take the others' limits down with it.
@@ -111,9 +114,6 @@ func (o leaseObserver) StoreCall(op string, d time.Duration, err error) {
 	}
 	o.Metrics.StoreCall(op, d, err)
 }
-
-// ClockStep does nothing: the keeper has logged it.
-func (o *keeperObserver) ClockStep(time.Duration) {}
 
 // openRedis opens two clients of the same Redis: one for limits, whose calls
 // are short or given up, and one for what nobody waits for.

@@ -159,6 +159,20 @@ func (l *Limit) Single() bool {
 	}
 }
 
+// longestGain bounds what Gain returns, so that it can be added up: 73 years.
+const longestGain = 1 << 61
+
+// Gain is how long the limit takes to gain n, or has taken if n is negative; 0
+// where nothing is gained by the time, and 73 years at most.
+func (l *Limit) Gain(n int64) time.Duration {
+	length := l.Period.Length()
+	if length == 0 || l.Amount == 0 {
+		return 0
+	}
+	ns := float64(length) * float64(n) / float64(l.Amount)
+	return time.Duration(min(max(ns, -longestGain), longestGain))
+}
+
 // By is the limit's name on the wire (X-LLMGW-Limited-By): scope, owner and
 // name, such as "team/search/tpm", "gateway/all-tpm" or "user/user-tpm".
 func (l *Limit) By() string {

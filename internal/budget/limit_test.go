@@ -1,6 +1,9 @@
 package budget
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestALimitHasOneCounterUnlessItCountsEachValue(t *testing.T) {
 	for _, s := range []struct {
@@ -21,5 +24,34 @@ func TestALimitHasOneCounterUnlessItCountsEachValue(t *testing.T) {
 		if got := s.limit.Single(); got != s.one {
 			t.Errorf("%s: got one counter %v, want %v", s.what, got, s.one)
 		}
+	}
+}
+
+func TestALimitGainsWithTime(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, s := range []struct {
+		what   string
+		amount int64
+		period Period
+		n      int64
+		want   time.Duration
+	}{
+		{"what it has a minute", 6000, Minute, 600, 6 * time.Second},
+		{"a fraction of a millisecond", 1 << 40, Second, 1 << 20, 953},
+		{"what was used beyond it", 60, Minute, -2, -2 * time.Second},
+		{"by a calendar", 100, Month, 10, 0},
+		{"slots", 5, "", 1, 0},
+	} {
+		l := &Limit{Amount: s.amount, Period: s.period}
+		if got := l.Gain(s.n); got != s.want {
+			t.Errorf("%s: got %v, want %v", s.what, got, s.want)
+		}
+	}
+	slow := &Limit{Amount: 1, Period: Hour}
+	if got := slow.Gain(MaxExact); got < 70*year || got > 75*year {
+		t.Errorf("what takes a million million years: got %v, want a time that can be told", got)
+	}
+	if got := slow.Gain(-MaxExact); got > -70*year {
+		t.Errorf("as much debt: got %v, want a time that can be told", got)
 	}
 }

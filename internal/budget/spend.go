@@ -1,5 +1,7 @@
 package budget
 
+import "slices"
+
 // Hold is what one reservation has on one counter.
 type Hold struct {
 	Taken int64 // -1: nothing was charged, nor will be: a shadow line's refusal
@@ -69,6 +71,17 @@ func (c CrashCharge) Of(h Hold) int64 {
 	default:
 		return max(h.Noted, min(h.Crash, h.Taken))
 	}
+}
+
+// WithMargin is what a crash is charged of a reservation that is known to have
+// used so much of each line: that, and as much again as came since before, which
+// is what the store was told of last; nil: of nothing.
+func WithMargin(used, before []int64) []int64 {
+	crash := slices.Clone(used)
+	for i := range min(len(used), len(before)) {
+		crash[i] = min(used[i]+max(0, used[i]-before[i]), MaxExact)
+	}
+	return crash
 }
 
 // Settle ends h: what was used replaces what was taken. It returns what

@@ -73,7 +73,7 @@ func (h *herd) spread(t turn) time.Duration {
 	p.waiting++
 	wait := t.wait
 	if p.waiting >= herdSize {
-		wait += p.queue(now, maphash.String(h.seed, t.caller), t.gain)
+		wait += p.queue(now, maphash.String(h.seed, t.caller), min(t.gain, 2*longestHint)) // nobody is told of more
 	}
 	if wait > longestHint {
 		wait = max(t.wait, jitter(longestHint/2, longestHint))
@@ -143,15 +143,3 @@ func queueOf(l *budget.Limit, line budget.Line) string {
 	}
 	return q
 }
-
-// gain is how long a limit takes to gain n, if anybody is told to wait for that.
-func gain(l *budget.Limit, n int64) time.Duration {
-	length := l.Period.Length()
-	if length == 0 || l.Amount == 0 {
-		return 0
-	}
-	return tellable(float64(length) * float64(n) / float64(l.Amount))
-}
-
-// tellable is so many nanoseconds, or a time that nobody is told to wait for.
-func tellable(ns float64) time.Duration { return time.Duration(min(ns, float64(2*longestHint))) }

@@ -60,7 +60,7 @@ func stampede(t *testing.T, clients int, perMinute int64, told tells) (calls int
 		v := heap.Pop(queue).(visit)
 		time.Sleep(time.Until(v.due))
 		if answer := ask(1); answer.Outcome != budget.Granted {
-			wait := told(v.client, turn{queue: queueOf(l, line), wait: answer.Wait, gain: gain(l, 1)})
+			wait := told(v.client, turn{queue: queueOf(l, line), wait: answer.Wait, gain: l.Gain(1)})
 			heap.Push(queue, visit{time.Now().Add(wait), v.client})
 		}
 	}
@@ -110,7 +110,7 @@ func TestS34AHerdIsSpreadSoThatItsCallsStayFew(t *testing.T) {
 func TestALargeRequestDoesNotComeBackBehindAHerdOfSmallOnes(t *testing.T) {
 	h, l, exact := newHerd(), teamTPM(), 1500*time.Millisecond
 	ask := func(amount int64) time.Duration {
-		return h.spread(turn{queue: queueOf(l, budget.Line{Limit: l, Amount: amount}), wait: exact, gain: gain(l, amount)})
+		return h.spread(turn{queue: queueOf(l, budget.Line{Limit: l, Amount: amount}), wait: exact, gain: l.Gain(amount)})
 	}
 	for range 1000 {
 		ask(l.Burst / 4)
@@ -168,7 +168,7 @@ func TestWhatIsNeverGainedIsNotWaitedFor(t *testing.T) {
 	l.Amount, l.Period, l.Burst = 1, budget.Hour, 1<<50
 	h := newHerd()
 	for range 2 * herdSize {
-		told := h.spread(turn{queue: "q", caller: "c", wait: 10 * time.Second, gain: gain(l, 1<<50)})
+		told := h.spread(turn{queue: "q", caller: "c", wait: 10 * time.Second, gain: l.Gain(1 << 50)})
 		if told < 10*time.Second || told > longestHint {
 			t.Errorf("told to wait for %v, want 10 s to %v", told, longestHint)
 		}

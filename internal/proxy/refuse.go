@@ -53,9 +53,9 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 // nobody else waited. Without the store this instance's share gains its part.
 func turnOf(p *plan, v budget.Verdict, wait time.Duration) turn {
 	line := p.lines[v.Binding]
-	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), wait: wait, gain: gain(line.Limit, line.Amount)}
+	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), wait: wait, gain: line.Limit.Gain(line.Amount)}
 	if share := v.Lines[v.Binding].Capacity; v.Degraded && share > 0 && share < line.Limit.Capacity() {
-		t.gain = tellable(float64(t.gain) * float64(line.Limit.Capacity()) / float64(share))
+		t.gain = time.Duration(min(float64(t.gain)*float64(line.Limit.Capacity())/float64(share), float64(2*longestHint)))
 	}
 	return t
 }

@@ -126,7 +126,7 @@ func TestAFewRefusedClientsGetTheirExactWaitAndAHerdIsSpread(t *testing.T) {
 	exact := 1500 * time.Millisecond
 	var waits []time.Duration
 	told := func() time.Duration {
-		return h.spread(turn{queue: queueOf(l, line), wait: exact, gain: gain(l, line.Amount)})
+		return h.spread(turn{queue: queueOf(l, line), wait: exact, gain: l.Gain(line.Amount)})
 	}
 	for range 40 {
 		waits = append(waits, told())

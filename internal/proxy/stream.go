@@ -160,9 +160,12 @@ func (a *relayed) take(p []byte) {
 	if a.left >= 0 {
 		a.left -= int64(len(p))
 	}
-	whole := !a.streams && a.left <= 0 && a.resp.Meter.Report().Complete
+	var report dialect.Report
+	if !a.streams && a.left <= 0 {
+		report = a.resp.Meter.Report()
+	}
+	whole := report.Complete
 	if whole {
-		report := a.resp.Meter.Report()
 		a.s.settle(metered(a.s.plan, completed, a.resp.Status, report))
 		a.rec.asking.told(a.resp.Status, report)
 	}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,13 +27,7 @@ func (m *Metrics) Estimates() []Estimates {
 		all = append(all, Estimates{Model: model, Answers: ratio.count, Ratio: ratio.mean, Seconds: seconds.mean})
 	}
 	slices.SortFunc(all, func(a, b Estimates) int {
-		if a.Answers != b.Answers {
-			return int(int64(b.Answers) - int64(a.Answers))
-		}
-		if a.Model < b.Model {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(b.Answers, a.Answers), cmp.Compare(a.Model, b.Model))
 	})
 	return all
 }

@@ -105,19 +105,9 @@ func (r *record) progress() (p budget.Progress, ok bool) {
 	used := append([]int64(nil), r.used...)
 	p = budget.Progress{ID: r.storeID(), Lines: r.lines, Crash: used}
 	if r.stage == begun {
-		p.Used, p.Crash = used, withMargin(used, r.before)
+		p.Used, p.Crash = used, budget.WithMargin(used, r.before)
 	}
 	return p, true
-}
-
-// withMargin is what was used, and as much again as came since before, which is
-// what the store was told of last; nil: of nothing.
-func withMargin(used, before []int64) []int64 {
-	crash := append([]int64(nil), used...)
-	for i := range min(len(used), len(before)) {
-		crash[i] = min(used[i]+max(0, used[i]-before[i]), budget.MaxExact)
-	}
-	return crash
 }
 
 // told notes that the store was told p, or that it did not answer.

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"llmgw/internal/budget"
 )
 
 // tick lets the reports of now be sent.
@@ -95,21 +93,4 @@ func TestAReportThatWasLostWidensTheMargin(t *testing.T) {
 		w.Settle("r", used(55))
 		w.end()
 	})
-}
-
-func TestAMarginCanBeCounted(t *testing.T) {
-	for _, s := range []struct {
-		what               string
-		used, before, want []int64
-	}{
-		{"nothing was told before", []int64{5, 7}, nil, []int64{5, 7}},
-		{"as much again", []int64{5, 7}, []int64{2, 7}, []int64{8, 7}},
-		{"no less than was used", []int64{5}, []int64{9}, []int64{5}},
-		{"no more than can be counted", []int64{budget.MaxExact}, []int64{1}, []int64{budget.MaxExact}},
-		{"lines that were not told of have none", []int64{5, 7}, []int64{2}, []int64{8, 7}},
-	} {
-		if got := withMargin(s.used, s.before); fmt.Sprint(got) != fmt.Sprint(s.want) {
-			t.Errorf("%s: got %v, want %v", s.what, got, s.want)
-		}
-	}
 }

@@ -186,28 +186,19 @@ func (t *records) unposted() []*record {
 	if t.local.Load() == 0 {
 		return nil
 	}
-	var list []*record
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for _, r := range s.m {
-			if r.needsPost() {
-				list = append(list, r)
-			}
-		}
-		s.mu.Unlock()
-	}
-	return list
+	return t.list((*record).needsPost)
 }
 
 // dirty lists the records of which the store has something to be told.
-func (t *records) dirty() []*record {
+func (t *records) dirty() []*record { return t.list((*record).isDirty) }
+
+func (t *records) list(is func(*record) bool) []*record {
 	var list []*record
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for _, r := range s.m {
-			if r.isDirty() {
+			if is(r) {
 				list = append(list, r)
 			}
 		}

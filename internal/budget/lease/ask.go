@@ -17,7 +17,10 @@ func (s *Store) acquire(g *group, r *budget.Request, amounts []int64) {
 	}
 	ask := budget.Request{
 		ID: l.id, Epoch: l.epoch, CrashCharge: crashCharge(l.crash), Lifetime: r.Lifetime,
-		Lines: l.lines, NotAfter: s.clock.in(s.cfg.Timeout + slack),
+		Lines: l.lines,
+	}
+	if !r.NotAfter.IsZero() { // which is soon, in the store's time
+		ask.NotAfter = r.NotAfter.Add(s.cfg.Timeout)
 	}
 	l.asked = make(chan struct{})
 	s.add(l)

@@ -109,7 +109,6 @@ func (s *Store) pass(ctx context.Context, r *budget.Request) (budget.Verdict, er
 	if err != nil {
 		return v, err
 	}
-	s.clock.see(v.At)
 	if v.Outcome == budget.Granted || !s.giveBack(ctx, r, &v) {
 		return v, nil
 	}

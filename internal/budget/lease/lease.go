@@ -93,7 +93,6 @@ type Store struct {
 
 	groups  groups
 	members members
-	clock   clock
 	fleet   atomic.Int64 // live gateways
 
 	mu     sync.Mutex
@@ -169,7 +168,6 @@ func (s *Store) Heartbeat(ctx context.Context, e budget.Epoch) (budget.Beat, err
 	b, err := s.Store.Heartbeat(ctx, e)
 	if err == nil {
 		s.fleet.Store(int64(max(1, b.Live)))
-		s.clock.see(b.At)
 	}
 	if b.Fenced {
 		for _, l := range s.all() {
@@ -257,26 +255,6 @@ func random() string {
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
-}
-
-// clock is the store's time, as its last answer told it.
-type clock struct{ last atomic.Pointer[reading] }
-
-type reading struct{ at, got time.Time }
-
-func (c *clock) see(at time.Time) {
-	if !at.IsZero() {
-		c.last.Store(&reading{at: at, got: time.Now()})
-	}
-}
-
-// in is the store's time after d from now, or zero if nothing is known of it.
-func (c *clock) in(d time.Duration) time.Time {
-	r := c.last.Load()
-	if r == nil {
-		return time.Time{}
-	}
-	return r.at.Add(time.Since(r.got) + d)
 }
 
 // nobody is the Observer that looks away.

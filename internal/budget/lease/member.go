@@ -106,14 +106,7 @@ func (m *member) used(i int, st *budget.Settlement) int64 {
 	if len(st.Lines) > 0 || len(st.Used) > 0 {
 		return m.amounts[i]
 	}
-	switch m.lease.crash {
-	case budget.ChargeFull:
-		return max(m.amounts[i], m.noted[i])
-	case budget.ChargeNone:
-		return 0
-	default:
-		return m.lost[i]
-	}
+	return m.lease.crash.Of(budget.Hold{Taken: m.amounts[i], Noted: m.noted[i], Crash: m.lost[i]})
 }
 
 // counts tells whether line i counts what is used, and not what is in flight.

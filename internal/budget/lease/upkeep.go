@@ -101,18 +101,13 @@ func (l *lease) settlement() budget.Settlement {
 func (l *lease) progress() news {
 	l.dirty = false
 	ended := slices.Clone(l.ended)
-	p := budget.Progress{ID: l.id, Lines: l.lines, Used: slices.Clone(ended), Crash: make([]int64, len(ended))}
-	for i, ended := range ended {
+	p := budget.Progress{ID: l.id, Lines: l.lines, Used: slices.Clone(ended), Crash: budget.WithMargin(ended, l.before)}
+	for i := range ended {
 		p.Used[i] += min(0, l.left(i)) // an overrun is not yet the lease's
-		p.Crash[i] = ended
-		if l.before != nil {
-			p.Crash[i] += max(0, ended-l.before[i])
-		}
 		if l.crash != budget.ChargeNone {
 			p.Used[i] = min(p.Used[i]+l.noted[i], budget.MaxExact)
-			p.Crash[i] += l.lost[i]
+			p.Crash[i] = min(p.Crash[i]+l.lost[i], budget.MaxExact)
 		}
-		p.Crash[i] = min(p.Crash[i], budget.MaxExact)
 	}
 	if l.closed {
 		p.Keep = make([]int64, len(l.kept))

@@ -44,12 +44,13 @@ func (l *lease) inFlight(i int) int64 { return l.open[i] - min(l.noted[i], l.ope
 // reserved is what the store counts as open of line i for l. g.mu is held.
 func (l *lease) reserved(i int) int64 { return max(0, l.kept[i]-l.reported[i]) }
 
-// refill is how long a bucket takes to gain n; nothing else does.
+// refill is how much sooner a counter of l is full for n that go back to it.
+// Only a bucket refills.
 func refill(l *budget.Limit, n int64) time.Duration {
 	if l.Algorithm != budget.TokenBucket {
 		return 0
 	}
-	return time.Duration(float64(n) * float64(l.Period.Length()) / float64(l.Amount))
+	return l.Gain(n)
 }
 
 // Read implements budget.Store. What this gateway has leased and not spent is

@@ -146,3 +146,16 @@ func TestALeaseElsewhereLiftsNoRefusal(t *testing.T) {
 		g.end(id, []budget.Line{line(bucket, 40_000)}, 0)
 	})
 }
+
+func TestABucketThatTakesCenturiesIsNotToldFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		slow := changed(func(l *budget.Limit) { l.Amount, l.Period, l.Burst, l.MaxDebt = 1, budget.Hour, 1_000_000_000, 1_000_000_000 })
+		lines := []budget.Line{line(slow, 100_000)} // a lease of these takes longer than a Duration is long
+		g.busy(lines, 0)
+		_, v := g.ask(lines...)
+		if !v.Leased || v.Lines[0].Reset < 100_000*time.Hour {
+			t.Errorf("got %+v, want it leased, and full in 100,000 hours at the soonest", v)
+		}
+	})
+}
