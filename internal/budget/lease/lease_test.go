@@ -147,6 +147,16 @@ func (g *gateway) busy(lines []budget.Line, used ...int64) {
 	g.t.Fatal("500 requests in five seconds, and no lease")
 }
 
+// spending is a gateway alone that has a lease of a budget of a million: each
+// request so far was for 100 of it and used so much, together spent.
+func spending(t *testing.T, used int64) (g *gateway, limit *budget.Limit, lines []budget.Line, spent int64) {
+	t.Helper()
+	g, limit = newGateway(t, "one", memstore.New(time.Now)), monthly(1_000_000)
+	lines = []budget.Line{line(limit, 100)}
+	g.busy(lines, used)
+	return g, limit, lines, int64(g.n) * used
+}
+
 func (g *gateway) state(l *budget.Limit) budget.LineState {
 	g.t.Helper()
 	synctest.Wait() // no lease comes between what the store tells and what is added

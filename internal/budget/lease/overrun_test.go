@@ -54,11 +54,7 @@ func TestWhatIsUsedBeyondALeaseIsChargedWhileALongRequestKeepsItOpen(t *testing.
 // they reserved: each that ends above that is charged when it ends.
 func TestWhatEndsAboveAClosedLeaseIsChargedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, "one", memstore.New(time.Now))
-		limit := monthly(1_000_000)
-		lines := []budget.Line{line(limit, 100)}
-		g.busy(lines, 100)
-		used := int64(g.n) * 100
+		g, limit, lines, used := spending(t, 100)
 		var open []string
 		for range 5 {
 			id, v := g.ask(lines...)
@@ -116,10 +112,7 @@ func TestWhatWasUsedBeyondALeaseOfAFencedGatewayIsChargedYet(t *testing.T) {
 // A store that stalls while a gateway stops is told all as soon as it answers.
 func TestAGatewayThatStopsTellsAStoreThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, "one", memstore.New(time.Now))
-		limit := monthly(1_000_000)
-		lines := []budget.Line{line(limit, 100)}
-		g.busy(lines, 100)
+		g, limit, lines, _ := spending(t, 100)
 		for range 3 {
 			id, _ := g.ask(lines...)
 			g.end(id, lines, 70)

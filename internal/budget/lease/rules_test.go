@@ -139,10 +139,7 @@ func TestSlotsOfALeaseGoBackBeforeARefusal(t *testing.T) {
 
 func TestALeaseIsGivenBackWhenNobodyComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, "one", memstore.New(time.Now))
-		limit := monthly(1_000_000)
-		lines := []budget.Line{line(limit, 100)}
-		g.busy(lines, 100)
+		g, limit, lines, _ := spending(t, 100)
 		long, v := g.ask(lines...)
 		if !v.Leased {
 			t.Fatal("not from the lease")
@@ -166,11 +163,7 @@ func TestALeaseIsGivenBackWhenNobodyComes(t *testing.T) {
 
 func TestMoreThanWasReservedIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, "one", memstore.New(time.Now))
-		limit := monthly(1_000_000)
-		lines := []budget.Line{line(limit, 100)}
-		g.busy(lines, 100)
-		used := int64(g.n) * 100
+		g, limit, lines, used := spending(t, 100)
 		id, _ := g.ask(lines...)
 		g.end(id, lines, 500_000)
 		if s := g.state(limit); s.Remaining != 1_000_000-used-500_000 {
@@ -366,10 +359,7 @@ func TestAStoreThatFailsLeavesNothingOpen(t *testing.T) {
 
 func TestAnIDThatIsOpenInALeaseIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, "one", memstore.New(time.Now))
-		limit := monthly(1_000_000)
-		lines := []budget.Line{line(limit, 100)}
-		g.busy(lines, 0)
+		g, limit, lines, _ := spending(t, 0)
 		id, _ := g.ask(lines...)
 		again := budget.Request{ID: id, Epoch: "one", Lines: lines}
 		v, err := g.Reserve(context.Background(), again)
@@ -388,11 +378,7 @@ func TestAnIDThatIsOpenInALeaseIsRepeated(t *testing.T) {
 
 func TestOpenIDsAndRetireKnowLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, "one", memstore.New(time.Now))
-		limit := monthly(1_000_000)
-		lines := []budget.Line{line(limit, 100)}
-		g.busy(lines, 100)
-		used := int64(g.n) * 100
+		g, limit, _, used := spending(t, 100)
 		if ids, err := g.OpenIDs(context.Background(), "one"); err != nil || len(ids) != 0 {
 			t.Errorf("open ids: got %v, %v, want none: the lease is known", ids, err)
 		}
