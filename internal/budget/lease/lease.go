@@ -135,7 +135,6 @@ func New(cfg Config) *Store {
 	}
 	s.enqueuer, _ = cfg.Store.(budget.Enqueuer)
 	s.groups.init()
-	s.members.init(s.seed)
 	s.fleet.Store(1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.loop.Go(s.upkeep)

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"sync"
 
 	"llmgw/internal/budget"
@@ -202,53 +201,26 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 }
 
 // members finds the requests of all leases by their ids.
-type members struct {
-	seed   maphash.Seed
-	shards [64]memberShard
-}
-
-type memberShard struct {
-	mu sync.Mutex
-	m  map[string]*member
-	_  [40]byte // a cache line each
-}
-
-func (t *members) init(seed maphash.Seed) {
-	t.seed = seed
-	for i := range t.shards {
-		t.shards[i].m = make(map[string]*member)
-	}
-}
-
-func (t *members) shard(id string) *memberShard {
-	return &t.shards[maphash.String(t.seed, id)%uint64(len(t.shards))]
-}
+type members struct{ m sync.Map }
 
 func (t *members) get(id string) *member {
-	s := t.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m[id]
+	m, _ := t.m.Load(id)
+	return asMember(m)
 }
 
 // put enters m, unless its id is there.
 func (t *members) put(id string, m *member) bool {
-	s := t.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m[id] != nil {
-		return false
-	}
-	s.m[id] = m
-	return true
+	_, there := t.m.LoadOrStore(id, m)
+	return !there
 }
 
 // take removes and returns the member id, or nil.
 func (t *members) take(id string) *member {
-	s := t.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m := s.m[id]
-	delete(s.m, id)
+	m, _ := t.m.LoadAndDelete(id)
+	return asMember(m)
+}
+
+func asMember(v any) *member {
+	m, _ := v.(*member)
 	return m
 }
