@@ -150,7 +150,9 @@ func TestALeaseElsewhereLiftsNoRefusal(t *testing.T) {
 func TestABucketThatTakesCenturiesIsNotToldFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, "one", memstore.New(time.Now))
-		slow := changed(func(l *budget.Limit) { l.Amount, l.Period, l.Burst, l.MaxDebt = 1, budget.Hour, 1_000_000_000, 1_000_000_000 })
+		slow := changed(func(l *budget.Limit) {
+			l.Amount, l.Period, l.Burst, l.MaxDebt = 1, budget.Hour, 1_000_000_000, 1_000_000_000
+		})
 		lines := []budget.Line{line(slow, 100_000)} // a lease of these takes longer than a Duration is long
 		g.busy(lines, 0)
 		_, v := g.ask(lines...)
