@@ -26,6 +26,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"llmgw/internal/proctest"
 )
 
 // How long a process may take to be ready and to end, before the test fails.
@@ -185,7 +187,13 @@ func (g *Gateway) Kill() {
 
 // Pause stops the process with SIGSTOP: its connections stay and get no
 // answer.
-func (g *Gateway) Pause() { g.t.Helper(); g.Signal(syscall.SIGSTOP) }
+func (g *Gateway) Pause() {
+	g.t.Helper()
+	g.Signal(syscall.SIGSTOP)
+	if err := proctest.AwaitStopped(g.cmd.Process.Pid); err != nil {
+		g.t.Fatal(err)
+	}
+}
 
 // Resume lets a paused process go on.
 func (g *Gateway) Resume() { g.t.Helper(); g.Signal(syscall.SIGCONT) }

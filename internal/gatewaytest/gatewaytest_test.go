@@ -103,7 +103,7 @@ func TestAPausedGatewayDoesNotAnswer(t *testing.T) {
 	// The kernel accepts the connection; nobody reads the request.
 	select {
 	case a := <-answered:
-		t.Errorf("it answered %d though it is stopped", a.Status)
+		t.Fatalf("it answered %d though it is stopped", a.Status)
 	case <-time.After(100 * time.Millisecond):
 	}
 	g.Resume()

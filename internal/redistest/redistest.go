@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"llmgw/internal/proctest"
 )
 
 // startTimeout is how long a server may take to accept connections.
@@ -143,7 +145,10 @@ func (s *Server) withMode(args []string) []string {
 }
 
 // Pause stops the process with SIGSTOP: connections stay and get no answer.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() {
+	s.signal(syscall.SIGSTOP)
+	_ = proctest.AwaitStopped(s.Pid) // the test sees an answer
+}
 
 // Resume lets a paused process go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
