@@ -15,7 +15,7 @@ import (
 type Live struct {
 	Instance  string     `json:"instance,omitempty"`
 	Inflight  int        `json:"inflight"` // requests being handled
-	Open      int        `json:"open"`     // reservations not yet settled
+	Open      int        `json:"open"`     // reservations not yet settled in the store
 	Waiting   int        `json:"waiting"`  // requests held by limits with on_exceed: wait
 	Providers []Provider `json:"providers"`
 	// Estimates are those of the models that are asked for most.

@@ -93,7 +93,7 @@ func (m *Metrics) Leases(open func() int, granted func() int64) {
 // holds. It is called at each scrape and must be called once.
 func (m *Metrics) ReservationsOpen(open func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "llmgw_reservations_open", Help: "Reservations of this instance that are not yet settled.",
+		Name: "llmgw_reservations_open", Help: "Reservations of this instance that are not yet settled in the store.",
 	}, func() float64 { return float64(open()) }))
 }
 

@@ -174,8 +174,8 @@ func New(cfg Config) *Limiter {
 // Up tells whether the store is asked. It is so before the first call, too.
 func (l *Limiter) Up() bool { return !l.breaker.isDown() }
 
-// Open is the number of requests' reservations that were granted and not yet
-// settled; those of turns with providers are not counted.
+// Open is the number of requests' reservations that were granted and that the
+// store does not know to be settled; those of turns with providers are not counted.
 func (l *Limiter) Open() int { return int(l.records.open.Load()) }
 
 // Unwritten is the number of ended reservations that the store does not know

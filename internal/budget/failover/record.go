@@ -106,7 +106,7 @@ func full(n int) uint64 { return 1<<n - 1 }
 // records finds the records by their callers' ids.
 type records struct {
 	seed   maphash.Seed
-	open   atomic.Int64 // requests' records: granted and not settled
+	open   atomic.Int64 // requests' records: granted, and their end not acknowledged
 	local  atomic.Int64 // open and unknown to the store
 	shards [64]recordShard
 }
@@ -171,8 +171,11 @@ func (r *record) ofRequest() bool {
 	return len(r.lines) == 0 || r.lines[0].Limit.Scope != budget.Provider
 }
 
-// delete forgets r.
+// delete forgets r. It is called once for each record.
 func (t *records) delete(r *record) {
+	if r.ofRequest() {
+		t.open.Add(-1)
+	}
 	s := t.shard(r.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,9 +31,6 @@ func (l *Limiter) Settle(id string, used []int64) {
 	}
 	r.mu.Unlock()
 
-	if r.ofRequest() {
-		l.records.open.Add(-1)
-	}
 	l.counters.releaseAll(r.lines, r.slots)
 	if r.spell != nil {
 		r.spell.settle(r)

@@ -93,10 +93,13 @@ func TestAFullQueueDropsAndTellsOnce(t *testing.T) {
 		if got := strings.Count(w.log.String(), "is full"); got != 1 {
 			t.Errorf("got %d lines about the full queue, want 1:\n%s", got, w.log)
 		}
-		if got := w.Open(); got != 0 {
-			t.Errorf("got %d open, want 0", got)
+		if got := w.Open(); got != 4 {
+			t.Errorf("got %d open, want the 4 whose end the store is yet to be told", got)
 		}
 		w.rise()
+		if got := w.Open(); got != 0 {
+			t.Errorf("got %d open once it has been told, want 0", got)
+		}
 		if got := w.ledger.charged(line(tpm, 0)); got != 4*5+6*10 {
 			t.Errorf("got %d charged, want what was settled and, of the six dropped, what was reserved", got)
 		}
