@@ -67,7 +67,7 @@ func TestEachUserOfATeamHasACounter(t *testing.T) {
 func TestATeamUsesItsModelsAlone(t *testing.T) {
 	s := setup{models: "{name: theirs, targets: [{provider: sim, model: sim-out1}]}\n{name: ours, targets: [{provider: sim, model: sim-out1}]}"}
 	w := start(t, s)
-	w.WriteConfig(strings.Replace(s.config(w), "- name: other\n", "- name: other\n    models: [ours]\n", 1))
+	w.WriteConfig(strings.Replace(s.config(w), "- name: other\n", "- name: other\n    models: [ours, sim-out2]\n", 1))
 	if a := w.Admin("POST", "/admin/v1/reload", ""); a.Status != 200 {
 		t.Fatalf("reload: got %d %s", a.Status, a.Body)
 	}
@@ -75,7 +75,7 @@ func TestATeamUsesItsModelsAlone(t *testing.T) {
 		model  string
 		status int
 		code   string
-	}{{"ours", 200, ""}, {"theirs", 403, "model_not_allowed"}, {"sim-out1", 404, "model_not_found"}} {
+	}{{"ours", 200, ""}, {"sim-out2", 200, ""}, {"theirs", 403, "model_not_allowed"}, {"sim-out1", 404, "model_not_found"}} {
 		if a := w.Post(other, chat, ask(s.model)); a.Status != s.status || a.Code() != s.code {
 			t.Errorf("%s: got %d %q, want %d %q", s.model, a.Status, a.Code(), s.status, s.code)
 		}
@@ -102,13 +102,13 @@ func TestATeamUsesItsModelsAlone(t *testing.T) {
 		}
 		return ids
 	}
-	if got := listed(other); !slices.Equal(got, []string{"ours"}) {
-		t.Errorf("the team that may use one: got %v", got)
+	if got := listed(other); !slices.Equal(got, []string{"ours", "sim-out2"}) {
+		t.Errorf("the team that may use two: got %v", got)
 	}
 	if got := listed(secret); !slices.Equal(got, []string{"ours", "theirs"}) {
 		t.Errorf("the team that may use all: got %v", got)
 	}
-	for path, want := range map[string]int{"/v1/models/ours": 200, "/v1/models/theirs": 404, "/v1/models/nothing": 404} {
+	for path, want := range map[string]int{"/v1/models/ours": 200, "/v1/models/sim-out2": 200, "/v1/models/theirs": 404, "/v1/models/nothing": 404} {
 		if a := w.send("GET", path, other, ""); a.Status != want {
 			t.Errorf("%s: got %d, want %d", path, a.Status, want)
 		}

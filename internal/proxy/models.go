@@ -79,12 +79,20 @@ func (g *Gateway) models(c *gin.Context, pattern string, answer func(*record, []
 	answer(rec, rules.usable(who))
 }
 
-// usable are the configured models that who may use, by name.
+// usable are the models that who may use, by name: those that are configured,
+// and those that its team names and "*" serves.
 func (r *Rules) usable(who caller) []*Model {
 	var usable []*Model
 	for name, m := range r.Models {
 		if name != wildcard && who.team.Allows(name) {
 			usable = append(usable, m)
+		}
+	}
+	for name := range who.team.Models {
+		if m, err := r.model(who.team, name); err == nil && m.Name == wildcard && name != wildcard {
+			named := *m
+			named.Name = name
+			usable = append(usable, &named)
 		}
 	}
 	slices.SortFunc(usable, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
