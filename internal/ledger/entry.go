@@ -36,11 +36,17 @@ type Entry struct {
 	FirstToken time.Duration // until the answer's first byte; 0: none came
 }
 
-// Outcomes whose requests used nothing by design: they are no usage.
+// Outcomes whose requests used nothing by design.
 const (
 	refused = "refused"
 	invalid = "invalid"
 )
+
+// isUsage tells whether e counts as a request that was used: not one that was
+// refused, nor one that no provider was asked for, such as a list of models.
+func (e *Entry) isUsage() bool {
+	return e.Outcome != refused && e.Outcome != invalid && (e.Provider != "" || e.Usage != tokens.Usage{})
+}
 
 // log writes e's line. Fields that say nothing are left out.
 func (e *Entry) log(logger *slog.Logger) {

@@ -101,18 +101,24 @@ func TestUsageHasWhatIsStillInMemory(t *testing.T) {
 		refusal := entry("ads", "mini", 0, 0)
 		refusal.Outcome, refusal.LimitedBy = refused, "team/ads/tpm"
 		l.Record(refusal)
+		listing := entry("ads", "other", 0, 0)
+		listing.Provider = ""
+		l.Record(listing)
+		unseen := entry("ads", "mini", 0, 0) // its client left before it was known who answers
+		unseen.Provider, unseen.Usage.Input = "", 5
+		l.Record(unseen)
 		now := time.Now()
 		for _, c := range []struct {
 			groupBy []string
 			want    []Row
 		}{
 			{[]string{"team", "model"}, []Row{
-				{"ads", "mini", 1, 4, 2, 0, 0, 4},
+				{"ads", "mini", 2, 9, 2, 0, 0, 4},
 				{"search", "gpt-4o", 2, 30, 15, 9, 3, 30},
 			}},
-			{[]string{"model"}, []Row{{"", "gpt-4o", 2, 30, 15, 9, 3, 30}, {"", "mini", 1, 4, 2, 0, 0, 4}}},
-			{[]string{"team"}, []Row{{"ads", "", 1, 4, 2, 0, 0, 4}, {"search", "", 2, 30, 15, 9, 3, 30}}},
-			{nil, []Row{{"", "", 3, 34, 17, 9, 3, 34}}},
+			{[]string{"model"}, []Row{{"", "gpt-4o", 2, 30, 15, 9, 3, 30}, {"", "mini", 2, 9, 2, 0, 0, 4}}},
+			{[]string{"team"}, []Row{{"ads", "", 2, 9, 2, 0, 0, 4}, {"search", "", 2, 30, 15, 9, 3, 30}}},
+			{nil, []Row{{"", "", 4, 39, 17, 9, 3, 34}}},
 		} {
 			if got := rows(t, l, now.Add(-time.Minute), now.Add(time.Second), c.groupBy...); !slices.Equal(got, c.want) {
 				t.Errorf("by %v: %+v, want %+v", c.groupBy, got, c.want)

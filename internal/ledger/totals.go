@@ -87,10 +87,10 @@ func (p *pending) add(e Entry) {
 		p.minutes[minute] = s
 		p.fold()
 	}
-	if e.Outcome == refused || e.Outcome == invalid {
-		if e.LimitedBy != "" {
-			s.refusals[p.limits.known(e.LimitedBy)]++
-		}
+	if e.LimitedBy != "" {
+		s.refusals[p.limits.known(e.LimitedBy)]++
+	}
+	if !e.isUsage() {
 		return
 	}
 	s.at(p.pairs.known(pair{e.Team, e.Model})).add(totals{

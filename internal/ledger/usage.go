@@ -10,7 +10,7 @@ import (
 )
 
 // Row is what was spent by one group. What it is not grouped by is empty.
-// Requests that were refused or invalid are no usage.
+// What was refused, invalid, or answered without a provider is no usage.
 type Row struct {
 	Team            string  `json:"team"`
 	Model           string  `json:"model"` // as the client named it
