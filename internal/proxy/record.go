@@ -179,8 +179,8 @@ func (rec *record) clientGone() bool { return rec.client.Err() != nil }
 // record tells of a call that has ended; of what it used only when its response
 // has ended too. It never blocks.
 func (g *Gateway) record(rec *record) {
-	defer g.inflight.Add(-1) // last: who stops the gateway waits for it
-	g.Metrics.Inflight(-1)
+	defer g.inflight.Add(-1)      // last: who stops the gateway waits for it
+	defer g.Metrics.Inflight(-1)  // when the other metrics have the call
 	if rec.ending.outcome == "" { // a panic
 		rec.ending = worst
 	}
