@@ -98,10 +98,14 @@ func (rec *record) upstreamSpan(ctx context.Context, p *plan) (context.Context, 
 	}, p.call.Header)
 }
 
-// reserved tells the client how its limits stand after the verdict.
+// reserved tells the client how its limits stand after the verdict, unless the
+// main switch is at shadow: who slows down for a limit that nobody enforces has
+// another answer.
 func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
 	rec.held = held
-	writeLimits(w.Header(), p.dialect.Name(), p.lines, held.verdict)
+	if held.mode != Shadow {
+		writeLimits(w.Header(), p.dialect.Name(), p.lines, held.verdict)
+	}
 	if held.verdict.Degraded {
 		w.Header()["X-Llmgw-Degraded"] = []string{"true"}
 	}

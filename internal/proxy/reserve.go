@@ -10,7 +10,8 @@ import (
 
 // reservation is what a plan holds in its limits until it is settled.
 type reservation struct {
-	id      string // empty: nothing is held
+	id      string      // empty: nothing is held
+	mode    Enforcement // in which it was asked for
 	verdict budget.Verdict
 	waited  time.Duration
 }
@@ -22,7 +23,7 @@ type reservation struct {
 func (g *Gateway) reserve(ctx context.Context, rules *Rules, p *plan, id string) (reservation, error) {
 	mode := g.Enforcement()
 	if mode == Off || len(p.lines) == 0 {
-		return reservation{}, nil
+		return reservation{mode: mode}, nil
 	}
 	g.values.bound(p.lines)
 	began := time.Now()
@@ -43,16 +44,16 @@ func (g *Gateway) reserve(ctx context.Context, rules *Rules, p *plan, id string)
 		v = ask(0)
 		g.countWouldRefuse(p, mode, v)
 		if v.Outcome == budget.Granted {
-			return reservation{id: id, verdict: v}, nil
+			return reservation{id: id, mode: mode, verdict: v}, nil
 		}
 		limit, known := patience(p, v)
 		if limit <= 0 || known > limit {
-			return reservation{verdict: v}, g.refusal(p, v)
+			return reservation{mode: mode, verdict: v}, g.refusal(p, v)
 		}
 		c = counterOf(p.lines[v.Binding])
 	}
 	v, err := g.wait(ctx, rules, p, c, ask)
-	res := reservation{verdict: v, waited: time.Since(began)}
+	res := reservation{mode: mode, verdict: v, waited: time.Since(began)}
 	if err == nil {
 		res.id = id
 	}
