@@ -203,7 +203,7 @@
     const parts = [];
     for (const g of groups) {
       if (team && g.team && g.team !== team) continue;
-      const limits = g.limits.filter((l) => l.remaining !== undefined);
+      const limits = g.limits.filter((l) => l.remaining !== null);
       if (limits.length) parts.push(el("h3", {}, g.team || "shared by all teams"), ...limits.map(meter));
     }
     $("budgets").replaceChildren(...(parts.length ? parts : [el("p", { class: "empty" }, "No budgets to show.")]));

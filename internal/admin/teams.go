@@ -23,20 +23,19 @@ func quantityOf(u budget.Unit, n int64) quantity {
 	return n
 }
 
-// limitBody is a limit as operators see it. A limit that has a counter for each
-// user, address or model has no level of its own: Remaining, Open and ResetMS
-// are then absent.
+// limitBody is a limit as operators see it.
 type limitBody struct {
-	Scope     string   `json:"scope"`
-	Owner     string   `json:"owner"`
-	Name      string   `json:"name"`
-	Unit      string   `json:"unit"`
-	Amount    quantity `json:"amount"`
-	Per       string   `json:"per,omitempty"`
-	Capacity  quantity `json:"capacity"`
-	Remaining quantity `json:"remaining,omitempty"`
-	Open      quantity `json:"open,omitempty"`
-	ResetMS   *int64   `json:"reset_ms,omitempty"`
+	Scope    string         `json:"scope"`
+	Owner    string         `json:"owner"`
+	Name     string         `json:"name"`
+	Unit     string         `json:"unit"`
+	Amount   quantity       `json:"amount"`
+	Per      *budget.Period `json:"per"` // null: of concurrency
+	Capacity quantity       `json:"capacity"`
+	// Its level, each null if there is a counter for every user, address or model.
+	Remaining quantity `json:"remaining"`
+	Open      quantity `json:"open"`
+	ResetMS   *int64   `json:"reset_ms"`
 	Mode      string   `json:"mode"`
 	// LimitedBy is what a refusal calls this limit.
 	LimitedBy string `json:"limited_by"`
@@ -145,12 +144,15 @@ func show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []l
 }
 
 func describe(l *budget.Limit) limitBody {
-	return limitBody{
+	b := limitBody{
 		Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit),
-		Amount: quantityOf(l.Unit, l.Amount), Per: string(l.Period),
-		Capacity: quantityOf(l.Unit, l.Capacity()),
-		Mode:     string(cmp.Or(l.Mode, budget.Enforce)), LimitedBy: l.By(),
+		Amount: quantityOf(l.Unit, l.Amount), Capacity: quantityOf(l.Unit, l.Capacity()),
+		Mode: string(cmp.Or(l.Mode, budget.Enforce)), LimitedBy: l.By(),
 	}
+	if l.Period != "" {
+		b.Per = &l.Period
+	}
+	return b
 }
 
 var scopeOrder = []budget.Scope{budget.Team, budget.Key, budget.Gateway, budget.Model, budget.Provider, budget.User, budget.IP}
