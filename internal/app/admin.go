@@ -160,10 +160,15 @@ func (b loggedBlocks) Add(ctx context.Context, block tenant.Block) (tenant.Block
 		b.log.Warn("the block is in force here alone until the store is back", "id", block.ID, "error", err.Error())
 		err = nil
 	}
-	if err == nil {
-		b.log.Warn("blocked", "id", block.ID, "scope", string(block.Scope), "expires_at", block.ExpiresAt)
+	if err != nil {
+		return block, err
 	}
-	return block, err
+	said := []any{"id", block.ID, "scope", string(block.Scope)}
+	if !block.ExpiresAt.IsZero() {
+		said = append(said, "expires_at", block.ExpiresAt)
+	}
+	b.log.Warn("blocked", said...)
+	return block, nil
 }
 
 // Delete is Blocks' own.

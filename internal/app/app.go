@@ -2,16 +2,17 @@
 // and shuts down, and is the only one that knows everyone. It decides nothing
 // about a request.
 //
-//	app.go     New, Run
-//	store.go   the store of limits, in this process or in Redis
-//	rules.go   from the configuration to what the parts take
-//	demo.go    the embedded default with its simulated provider
-//	listen.go  listeners, servers, and the order of stopping
+//	app.go          New, Run
+//	store.go        the store of limits, in this process or in Redis
+//	rules.go        from the configuration to what the parts take
+//	demo.go         the embedded default with its simulated provider
+//	listen.go       listeners, servers, and the order of stopping
 //	certificate.go  what the data plane shows over TLS
-//	reload.go  a new configuration, by signal, by change, by the admin plane
-//	admin.go   what the admin plane asks of the others
-//	switch.go  the main switch
-//	sync.go    what all gateways of one Redis share, kept up to date
+//	reload.go       a new configuration, by signal, by change, by the admin plane
+//	admin.go        what the admin plane asks of the others
+//	switch.go       the main switch
+//	sync.go         what all gateways of one Redis share, kept up to date
+//	estimate.go     what a request would reserve, for who asks without a gateway
 package app
 
 import (
@@ -88,6 +89,8 @@ type App struct {
 	warm      atomic.Bool // the vocabulary is read: the first request is as fast as any
 	draining  atomic.Bool
 	untold    atomic.Pointer[proxy.Enforcement] // the main switch, if the store does not know of it yet
+
+	unreadable string // what synchronize last told of blocks that cannot be read
 }
 
 // New loads the configuration, makes all the parts and takes the listeners. If
@@ -166,7 +169,9 @@ func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
 	a.ledger = ledger.New(ledger.Config{Store: a.backing.shared, Writer: string(a.keeper.Epoch()), Logger: a.log})
 	a.onClose(a.ledger.Close)
 	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
-	if err := a.blocks.Refresh(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	if err := a.blocks.Refresh(ctx); err != nil && !errors.Is(err, tenant.ErrUnreadable) { // which synchronize tells
 		a.log.Warn("blocks cannot be read yet", "error", err.Error())
 	}
 	return nil
@@ -199,7 +204,8 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 		}
 	}()
 	a.readSwitch(ctx)
-	return a.restore(ctx)
+	a.restore(ctx)
+	return nil
 }
 
 // dialects are the APIs that the gateway speaks.

@@ -53,16 +53,20 @@ func (a *App) tellSwitch(ctx context.Context) error {
 }
 
 // readSwitch takes over what any gateway's operator or file said last. A store
-// that is away, or was never told, changes nothing.
+// that is away, was never told, or was told what is no mode here changes nothing.
 func (a *App) readSwitch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	if a.tellSwitch(ctx) != nil {
 		return // the store is away, and this gateway's word is newer
 	}
-	mode, err := a.backing.shared.Fields(ctx, modeMap)
-	if err == nil && mode[modeField] != "" && a.untold.Load() == nil {
-		a.enforce(proxy.Enforcement(mode[modeField]), "the store")
+	fields, err := a.backing.shared.Fields(ctx, modeMap)
+	if err != nil || a.untold.Load() != nil {
+		return
+	}
+	switch mode := proxy.Enforcement(fields[modeField]); mode {
+	case proxy.Enforce, proxy.Shadow, proxy.Off:
+		a.enforce(mode, "the store")
 	}
 }
 

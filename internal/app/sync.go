@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"llmgw/internal/tenant"
 )
 
 // Names of the shared maps, and how often they are looked at.
@@ -34,9 +37,11 @@ func (a *App) synchronize(ctx context.Context) {
 func (a *App) refresh(ctx context.Context, n int) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	if err := a.blocks.Refresh(ctx); err != nil {
+	err := a.blocks.Refresh(ctx)
+	if err != nil && !errors.Is(err, tenant.ErrUnreadable) {
 		return // the store is away, which the limiter tells
 	}
+	a.tellUnreadable(err)
 	a.storeSeen.Store(true)
 	a.readSwitch(ctx)
 	if n%ratiosEvery == 0 {
@@ -44,26 +49,39 @@ func (a *App) refresh(ctx context.Context, n int) {
 	}
 }
 
+// tellUnreadable logs each new state of blocks that cannot be read, nil if all can.
+func (a *App) tellUnreadable(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != a.unreadable {
+		a.log.Error("a block in the store is not in force", "error", text)
+	}
+	a.unreadable = text
+}
+
 // saveRatios merges what the others learned and writes what is known then.
 func (a *App) saveRatios(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	if err := a.restore(ctx); err != nil {
-		a.log.Debug("learned ratios cannot be read", "error", err.Error())
-	}
+	a.restore(ctx)
 	if err := a.backing.shared.Set(ctx, ratiosMap, ratiosField, string(a.estimator.Snapshot())); err != nil {
 		a.log.Debug("learned ratios cannot be written", "error", err.Error())
 	}
 }
 
-// restore takes in what all gateways have learned so far. A store that is away
-// is no error: it comes with the next refresh.
-func (a *App) restore(ctx context.Context) error {
+// restore takes in what all gateways have learned so far. From a store that is
+// away it comes with a later refresh; what cannot be read, such as what a later
+// version wrote, is done without.
+func (a *App) restore(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	learned, err := a.backing.shared.Fields(ctx, ratiosMap)
-	if err != nil || learned[ratiosField] == "" {
-		return nil
+	if err == nil && learned[ratiosField] != "" {
+		err = a.estimator.Merge([]byte(learned[ratiosField]))
 	}
-	return a.estimator.Merge([]byte(learned[ratiosField]))
+	if err != nil {
+		a.log.Debug("learned ratios cannot be read", "error", err.Error())
+	}
 }

@@ -95,6 +95,27 @@ func TestALeakedKeyIsBlockedThoughTheStoreIsAway(t *testing.T) {
 	})
 }
 
+func TestWhatCannotBeReadInTheStoreKeepsNoGatewayFromServing(t *testing.T) {
+	s := setup{redis: true}
+	w := start(t, s)
+	for _, field := range [][]string{{"blocks", "blk_later", `{"scope":["two"]}`}, {"ratios", "learned", "of a later version"}, {"enforcement", "mode", "perhaps"}} {
+		w.redis.Command(t, "hset", "llmgw:shared:"+field[0], field[1], field[2])
+	}
+	later := gatewaytest.Start(t, s.config(w)) // which waits until it is ready
+	if a := w.Admin("PUT", "/admin/v1/enforcement", `{"mode":"shadow"}`); a.Status != 200 {
+		t.Fatalf("got %d %s", a.Status, a.Body)
+	}
+	later.Eventually("the switch turned", eventually, func() bool {
+		return strings.Contains(later.Admin("GET", "/admin/v1/enforcement", "").Body, `"shadow"`)
+	})
+	if got := strings.Count(later.Log(), "block blk_later"); got != 1 {
+		t.Errorf("the log names the block that cannot be read %d times, want once\n%s", got, later.Log())
+	}
+	if a := later.Post(secret, chat, ask("sim-out1")); a.Status != 200 {
+		t.Errorf("got %d, want 200", a.Status)
+	}
+}
+
 func TestTheMainSwitchIsForAllInstances(t *testing.T) {
 	w := start(t, setup{gateways: 2, redis: true, limits: monthly("two", "requests", 2)})
 	for i, want := range []int{200, 200, 429} {

@@ -74,6 +74,10 @@ func (b *Blocks) List() []Block {
 // takes it, with a later Refresh.
 var ErrUntold = errors.New("tenant: the store does not know of the block yet")
 
+// ErrUnreadable says that the store has a block that cannot be read here, such as
+// one of a later version. All others are in force.
+var ErrUnreadable = errors.New("tenant: a block of the store cannot be read")
+
 // Add checks block, gives it an id, puts it in force and keeps it in the store.
 // The error is a fault if the block is not valid, and then it is not in force, or
 // ErrUntold: the time of a block is now, whatever the store does.
@@ -150,7 +154,8 @@ func (b *Blocks) forgetUntold(id string) bool {
 }
 
 // Refresh takes over what the store has now, and removes from it what expired.
-// If the store cannot be read, the blocks in force stay in force.
+// If the store cannot be read, the blocks in force stay in force; if only some of
+// its blocks cannot, the error is ErrUnreadable.
 func (b *Blocks) Refresh(ctx context.Context) error {
 	if b.store == nil {
 		return b.forgetExpired()
@@ -177,7 +182,7 @@ func (b *Blocks) Refresh(ctx context.Context) error {
 	}
 	b.current.Store(newBlockIndex(kept))
 	if err != nil {
-		return fmt.Errorf("load blocks: %w", err)
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return nil
 }

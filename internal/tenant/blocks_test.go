@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -254,8 +255,8 @@ func TestDeletingFromAnEmptyStoreFindsNothing(t *testing.T) {
 func TestOneUnreadableBlockDoesNotHideTheOthers(t *testing.T) {
 	shared := &sharedMap{m: map[string]string{"bad": "{", "good": `{"scope":"team","value":"search"}`}}
 	b := NewBlocks(NewSharedBlocks(shared), (&clock{noon}).now)
-	if err := b.Refresh(t.Context()); err == nil {
-		t.Error("got no error for the unreadable one")
+	if err := b.Refresh(t.Context()); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "block bad") {
+		t.Errorf("got %v, want the unreadable one named", err)
 	}
 	if got, ok := b.Match(caller("", "")); !ok || got.ID != "good" {
 		t.Errorf("got %+v, %v, want the good one", got, ok)

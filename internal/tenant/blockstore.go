@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // blocksName is what the blocks are kept under.
@@ -32,9 +34,9 @@ func (s *SharedBlocks) Load(ctx context.Context) ([]Block, error) {
 	}
 	blocks := make([]Block, 0, len(all))
 	var unreadable []error
-	for id, value := range all {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
 		var b Block
-		if err := json.Unmarshal([]byte(value), &b); err != nil {
+		if err := json.Unmarshal([]byte(all[id]), &b); err != nil {
 			unreadable = append(unreadable, fmt.Errorf("block %s: %w", id, err))
 			continue
 		}
