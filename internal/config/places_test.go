@@ -49,14 +49,14 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a word that is none of them", "enforcement: on", `1:14: "on" is not enforce, shadow or off`},
 		{"a word nearly one of them", "enforcement: shadwo", `1:14: "shadwo" is not enforce, shadow or off (did you mean "shadow"?)`},
 		{"yes for true", "server: {expose_upstream_limits: yes}", `1:34: "yes" is neither true nor false`},
-		{"a fraction of a number", "server: {max_waiting: 1.5}", `1:23: "1.5" is not a whole number`},
-		{"a negative number", "server: {max_waiting: -1}", `1:23: "-1" is not a whole number`},
+		{"a fraction of a number", "server: {max_waiting: 1.5}", `1:23: "1.5" is not a whole number from 0 to 1000000`},
+		{"a negative number", "server: {max_waiting: -1}", `1:23: "-1" is not a whole number from 0 to 1000000`},
 		{"a token that no header can carry", "server: {admin_token: \"a b\"}", `1:23: this value has a space`},
 
 		// Things that belong together.
-		{"one port for both planes", "server: {listen: \":1\", admin_listen: \":1\"}", `1:38: is the address of listen`},
+		{"one port for both planes", "server: {listen: \":1\", admin_listen: \":1\"}", `1:38: admin_listen is the address of listen`},
 		{"a certificate without its key", "server: {tls: {cert_file: a}}", `1:15: tls needs cert_file and key_file`},
-		{"a silence of one heartbeat", "store: {heartbeat: 5s, reclaim_after: 9s}", `1:39: is less than two heartbeats`},
+		{"a silence of one heartbeat", "store: {heartbeat: 5s, reclaim_after: 9s}", `1:39: reclaim_after is less than two heartbeats`},
 		{"no Redis server", "store: {redis: {addrs: []}}", `1:24: addrs names no server`},
 		{"a Redis server twice", "store: {redis: {addrs: [a:1, a:1]}}", `1:30: this address is already in the list`},
 		{"a Redis server without a port", "store: {redis: {addrs: [a]}}", `1:25: "a" is not the address of a server`},

@@ -109,7 +109,7 @@ func whole(least, most int64) func(string) (int64, error) {
 	return func(s string) (int64, error) {
 		n, err := digits(s)
 		if err != nil {
-			return 0, errors.New("is not a whole number")
+			return 0, fmt.Errorf("is not a whole number from %d to %d", least, most)
 		}
 		return n, within(n, least, most)
 	}

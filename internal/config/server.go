@@ -43,7 +43,7 @@ func (d *decoder) server(s *Server) func(*node) {
 			return
 		}
 		if s.Listen == s.AdminListen && !anyPort(s.Listen) {
-			d.fail(n.at("admin_listen"), "is the address of listen: the two are separate ports")
+			d.fail(n.at("admin_listen"), "admin_listen is the address of listen: the two are separate ports")
 		}
 		if s.AdminToken == "" && !loopback(s.AdminListen) {
 			d.warn(n.at("admin_listen"), "%s can be reached from other machines, and without an admin_token anybody there can change blocks and limits", show(n.at("admin_listen")))

@@ -40,7 +40,7 @@ func (d *decoder) store(s *Store) func(*node) {
 			d.warn(n, "the redis section is not used: without kind: redis, every instance counts on its own in memory")
 		}
 		if s.ReclaimAfter < 2*s.Heartbeat {
-			d.fail(n.at("reclaim_after"), "is less than two heartbeats: one that is late would count as a crash")
+			d.fail(n.at("reclaim_after"), "reclaim_after is less than two heartbeats: one that is late would count as a crash")
 		}
 	}
 }
