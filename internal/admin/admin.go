@@ -92,7 +92,6 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /dashboard", h.dashboard)
 	mux.HandleFunc("GET /dashboard/live", h.liveJSON)
 	mux.HandleFunc("POST /dashboard/login", h.login)
-	mux.HandleFunc("GET /admin/v1/live", h.liveJSON)
 	mux.HandleFunc("GET /admin/v1/teams", h.teams)
 	mux.HandleFunc("GET /admin/v1/teams/{team}", h.team)
 	mux.HandleFunc("POST /admin/v1/explain", h.explain)

@@ -217,7 +217,7 @@ func TestAStoreThatIsAwayIs503(t *testing.T) {
 			t.Errorf("%s: status %d, %s", path, res.StatusCode, body)
 		}
 	}
-	res, body := g.ask(t, "GET", "/admin/v1/live", "")
+	res, body := g.ask(t, "GET", "/dashboard/live", "")
 	if res.StatusCode != http.StatusOK || strings.Count(body, "i/o timeout") != 3 {
 		t.Errorf("live: status %d, want what there is and three problems: %s", res.StatusCode, body)
 	}
@@ -393,7 +393,7 @@ func TestWhatTheGatewayDoesNotHaveIs501(t *testing.T) {
 			t.Errorf("%s: status %d, want 501", target, res.StatusCode)
 		}
 	}
-	if res, body := g.ask(t, "GET", "/admin/v1/live", ""); res.StatusCode != http.StatusOK || !strings.Contains(body, `"budgets":[]`) {
+	if res, body := g.ask(t, "GET", "/dashboard/live", ""); res.StatusCode != http.StatusOK || !strings.Contains(body, `"budgets":[]`) {
 		t.Errorf("live: status %d: %s", res.StatusCode, body)
 	}
 }

@@ -13,7 +13,7 @@ const token = "s3cret-admin-token"
 func TestWithATokenEverythingButHealthWantsIt(t *testing.T) {
 	g := newGateway()
 	g.Token = token
-	for _, target := range []string{"GET /metrics", "GET /dashboard", "GET /dashboard/live", "GET /admin/v1/live", "GET /admin/v1/teams",
+	for _, target := range []string{"GET /metrics", "GET /dashboard", "GET /dashboard/live", "GET /admin/v1/teams",
 		"GET /admin/v1/teams/search", "POST /admin/v1/explain", "GET /admin/v1/usage", "GET /admin/v1/blocks", "POST /admin/v1/blocks",
 		"DELETE /admin/v1/blocks/x", "GET /admin/v1/enforcement", "PUT /admin/v1/enforcement", "POST /admin/v1/reload", "GET /", "GET /nothing"} {
 		method, path, _ := strings.Cut(target, " ")
