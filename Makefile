@@ -36,7 +36,7 @@ race: deps ## run the tests under the race detector
 	$(GO) test -race -short -run 'TheBooks|TestTwo|TestA[0-9]|TestD[0-9]|TestF[0-9]|TestH[0-9]' ./internal/blackbox
 
 .PHONY: vet
-vet:
+vet: ## run go vet
 	$(GO) vet ./...
 	cd e2e && $(GO) vet ./...
 
@@ -65,5 +65,5 @@ tidy: ## check that go.mod and go.sum are tidy
 	cd e2e && $(GO) mod tidy -diff
 
 .PHONY: clean
-clean:
+clean: ## remove what was built
 	rm -rf bin e2e/node_modules
