@@ -51,6 +51,10 @@ bin/golangci-lint:
 fuzz: ## run each fuzz target for FUZZTIME
 	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
+.PHONY: oracle
+oracle: deps ## compare limiter scripts, Go and the exact model over a million steps
+	ORACLE_STEPS=1000000 $(GO) test -count=1 -timeout 1h -v -run TestScriptsGoAndModelAgree ./internal/budget/redisstore
+
 .PHONY: bench-once
 bench-once: ## run each benchmark once, to see that it runs
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...

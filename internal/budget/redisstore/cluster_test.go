@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,6 +144,41 @@ func forgotten(t *testing.T, s *Store) {
 		if st := left(t, s, l); st.Remaining != 100 || st.Open != 0 {
 			t.Errorf("%s: got %d left and %d open, want all and none", l.Place, st.Remaining, st.Open)
 		}
+	}
+}
+
+// An operator moves a slot to another node. Until it is there Redis makes no call
+// that has keys of both; then all is as it was.
+func TestASlotThatMovesTakesItsCountersAlong(t *testing.T) {
+	servers := redistest.StartCluster(t, 3, 0)
+	s := openCluster(t, servers)
+	here, there := of(tpm(100), "a"), of(tpm(100), "b")
+	both := []budget.Line{{Limit: here, Amount: 40}, {Limit: there, Amount: 40}}
+	reserve(t, s, budget.Request{ID: "before", Epoch: "gw", Lines: both})
+
+	from := masterOf(t, servers, s.rulesOf(here).key(""))
+	to := servers[(slices.Index(servers, from)+1)%len(servers)]
+	slot := from.Command(t, "cluster", "keyslot", s.rulesOf(here).key(""))
+	to.Command(t, "cluster", "setslot", slot, "importing", from.Command(t, "cluster", "myid"))
+	from.Command(t, "cluster", "setslot", slot, "migrating", to.Command(t, "cluster", "myid"))
+	if v, err := s.Reserve(context.Background(), request("during", here, 70)); err == nil && v.Outcome == budget.Granted {
+		t.Errorf("while the slot moves: got %+v, want 70 of 60 not granted", v)
+	}
+	keys := strings.Fields(from.Command(t, "cluster", "getkeysinslot", slot, "100"))
+	from.Command(t, append([]string{"migrate", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "5000", "keys"}, keys...)...)
+	for _, server := range servers {
+		server.Command(t, "cluster", "setslot", slot, "node", to.Command(t, "cluster", "myid"))
+	}
+
+	if v := reserve(t, s, request("after", here, 60)); v.Outcome != budget.Granted || v.Lines[0].Remaining != 0 {
+		t.Errorf("got %+v, want the 60 that are left granted", v)
+	}
+	settled, err := s.Settle(context.Background(), []budget.Settlement{{ID: "before", Epoch: "gw", Lines: both, Used: []int64{10, 10}}})
+	if err != nil || !settled[0].Known {
+		t.Errorf("settle: got %+v, %v, want it known", settled, err)
+	}
+	if a, b := left(t, s, here), left(t, s, there); a.Remaining != 30 || a.Open != 60 || b.Remaining != 90 || b.Open != 0 {
+		t.Errorf("got %d and %d left, %d and %d open, want 30 and 90, 60 and none", a.Remaining, b.Remaining, a.Open, b.Open)
 	}
 }
 

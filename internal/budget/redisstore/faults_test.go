@@ -424,36 +424,3 @@ func TestS25_EveryKeyExpires(t *testing.T) {
 		}
 	}
 }
-
-// A reclaim of very many records must not hold up the others' calls.
-func TestS18_NoReclaimHoldsRedisForLong(t *testing.T) {
-	s := open(t)
-	l := tpm(1 << 30)
-	slot := &budget.Limit{Place: "team/a", Name: "slots", Unit: budget.Concurrency, Amount: 1 << 30, Algorithm: budget.Slots, Tag: "a"}
-	const records = 5000
-	var all sync.WaitGroup
-	for c := range 50 {
-		all.Go(func() {
-			for i := range records / 50 {
-				r := request(fmt.Sprintf("%d-%d", c, i), l, 10)
-				r.Lines = append(r.Lines, budget.Line{Limit: slot, Amount: 1})
-				if _, err := s.Reserve(context.Background(), r); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	s.SetClock(time.Now().Add(time.Hour))
-	before := cpu(t) // of the server alone: other processes may hold it up
-	got, err := s.Reclaim(context.Background(), 10*time.Second, records)
-	if err != nil || got.Records != records {
-		t.Fatalf("got %+v, %v, want %d records", got, err, records)
-	}
-	if mean := (cpu(t) - before) / (records / reclaimBatch); mean > 0.005 {
-		t.Errorf("a call took %.1f ms, want 5 at most", mean*1000)
-	}
-	if left(t, s, slot).Open != 0 {
-		t.Errorf("%d slots are taken, want none", left(t, s, slot).Open)
-	}
-}
