@@ -97,7 +97,7 @@ func (s *cacheSet) touch(i int) {
 }
 
 // stringKey hashes a short string into a part of a key.
-func stringKey(s string) uint64 {
+func stringKey[S string | []byte](s S) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 1099511628211

@@ -40,6 +40,19 @@ func TestWhatIsRememberedChangesNoCount(t *testing.T) {
 	}
 }
 
+func TestWhatIsRememberedOfAModelIsNotTakenForItCountedOtherwise(t *testing.T) {
+	c := call(t, dialect.Chat, `{"messages":[{"role":"user","content":"`+strings.Repeat("数字预算", 200)+`"}]}`)
+	exact, guessed := Rules{Model: "house", Encoding: "o200k_base"}, Rules{Model: "house"}
+	e := New(Config{})
+	for range 2 {
+		for _, rules := range []Rules{exact, guessed} {
+			if got, want := estimated(t, e, c, rules), estimated(t, New(Config{}), c, rules); got != want {
+				t.Errorf("%+v: %+v, want %+v", rules, got, want)
+			}
+		}
+	}
+}
+
 func TestAChangeInTheMiddleOfAConversationIsSeen(t *testing.T) {
 	all := turns(30)
 	body := all[len(all)-1]

@@ -101,6 +101,8 @@ func TestSchemasForTheAnswerInEveryAPI(t *testing.T) {
 		{"Gemini's JSON schema", "gpt-oss", `"generationConfig":{"responseJsonSchema":` + schema + `}`, n + schemaMargin},
 		{"and before that had its name", "gpt-oss", `"generationConfig":{"_responseJsonSchema":` + schema + `}`, n + schemaMargin},
 		{"a schema that is no object", "gpt-oss", `"generationConfig":{"responseSchema":"hello"}`, 0},
+		{"Cohere's JSON has a form", "gpt-oss", `"response_format":{"type":"json_object","json_schema":` + schema + `}`, n + jsonMargin},
+		{"Together's too", "gpt-oss", `"response_format":{"type":"json_object","schema":` + schema + `}`, n + jsonMargin},
 		{"JSON of any form", "gpt-oss", `"response_format":{"type":"json_object"}`, 10},
 		{"a schema by alternatives", "gpt-oss", `"format":{"anyOf":[]}`, count(t, `{"anyOf":[]}`) + 15},
 		{"or by reference", "gpt-oss", `"format":{"$ref":"#/a"}`, count(t, `{"$ref":"#/a"}`) + 15},

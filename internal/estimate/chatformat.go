@@ -45,7 +45,7 @@ func chatFormatOf(f family, short string) chatFormat {
 		o.reply, o.tools = 2, 12
 	case strings.HasPrefix(short, "gpt-oss"):
 		o.reply, o.tools, o.together = 2, 17, 0
-	case strings.HasPrefix(short, "gpt-5"):
+	case fromGPT5(short):
 		o.reply, o.tools = 2, 17
 		if since(short, 5, 1) {
 			o.tools = 96

@@ -13,12 +13,12 @@ func TestTheFormatsOfChats(t *testing.T) {
 		names []string
 		want  chatFormat
 	}{
-		{[]string{"gpt-4o", "gpt-4-0613", "gpt-3.5-turbo", "gpt-4.1-mini"}, openAIs},
+		{[]string{"gpt-4o", "gpt-4-0613", "gpt-3.5-turbo", "gpt-35-turbo", "gpt-4.1-mini"}, openAIs},
 		{[]string{"gpt-3.5-turbo-0301"}, with(func(f *chatFormat) { f.message, f.name = 4, -1 })},
 		{[]string{"o1", "o1-mini", "o3-pro", "o4-mini"}, with(func(f *chatFormat) { f.reply, f.tools = 2, 12 })},
 		{[]string{"gpt-5", "gpt-5-mini-2025-08-07"}, with(func(f *chatFormat) { f.reply, f.tools = 2, 17 })},
-		{[]string{"gpt-5.1", "gpt-5.2-pro", "gpt-5.6"}, with(func(f *chatFormat) { f.reply, f.tools = 2, 96 })},
-		{[]string{"gpt-oss-20b"}, with(func(f *chatFormat) { f.reply, f.tools, f.together = 2, 17, 0 })},
+		{[]string{"gpt-5.1", "gpt-5.2-pro", "gpt-5.6", "gpt-6-sol", "us.openai.gpt-5.6-sol-v1:0"}, with(func(f *chatFormat) { f.reply, f.tools = 2, 96 })},
+		{[]string{"gpt-oss-20b", "openai.gpt-oss-120b-1:0"}, with(func(f *chatFormat) { f.reply, f.tools, f.together = 2, 17, 0 })},
 		{[]string{"gemini-2.5-pro", "gemma-3-27b"}, chatFormat{message: 1, call: 8}},
 		{[]string{"qwen3-32b", "qwen-plus"}, chatFormat{message: 5, reply: 3, tools: 92, call: 18}},
 		{[]string{"deepseek-chat", "deepseek-coder"}, chatFormat{message: 2, reply: 2, call: 12}},

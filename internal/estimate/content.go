@@ -31,8 +31,10 @@ func (r *reader) part(raw []byte, depth int) {
 		return
 	}
 	var detail, kind []byte
+	var names nameSet
 	named, call := false, false
 	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		names.add(m.Key())
 		switch string(m.Key()) {
 		case "detail":
 			detail = m.Bytes()
@@ -48,17 +50,27 @@ func (r *reader) part(raw []byte, depth int) {
 		r.t.overhead += r.model.chat.call
 	}
 	mediaType := imageType
-	if string(kind) == "document" || string(kind) == "input_file" || string(kind) == "file" {
-		mediaType = documentType
+	isFile := false
+	switch string(kind) {
+	case "document", "input_file", "file":
+		mediaType, isFile = documentType, true
+	case "image", "input_image":
+		isFile = true
 	}
+	last := names.last(raw)
 	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		if last.hides(&m) {
+			continue
+		}
 		switch key, value := string(m.Key()), m.Bytes(); key {
 		case "image_url":
 			r.imageURL(value, detail)
 		case "source":
 			r.source(value, mediaType, depth)
 		case "file_id":
-			r.media([]byte(mediaType), nil, detail)
+			if isFile { // else it names the file that a result is from
+				r.media([]byte(mediaType), nil, detail)
+			}
 		default:
 			r.member(key, value, depth)
 		}
@@ -69,6 +81,7 @@ func (r *reader) part(raw []byte, depth int) {
 const (
 	imageType    = "image/"
 	documentType = "application/pdf"
+	textType     = "text/plain"
 )
 
 // member counts one member of a part or item by its name, which means the same
@@ -80,7 +93,7 @@ func (r *reader) member(key string, value []byte, depth int) {
 		"encrypted_content", "redactedContent", "media_type", "mimeType", "mime_type", "file_id", "is_error", "format",
 		"citations", "annotations", "logprobs", "created_by", "obfuscation", "phase", "model", "images_detail":
 	case "text", "input_text", "output_text", "refusal", "thinking", "reasoning", "reasoning_content",
-		"arguments", "name", "title", "context", "code", "query", "transcript", "queries":
+		"arguments", "name", "title", "context", "code", "query", "transcript", "queries", "output", "stdout", "stderr", "logs", "diff":
 		r.content(value, depth+1)
 	case "input", "args", "response", "json":
 		r.inline(value, depth)
@@ -115,11 +128,14 @@ func (r *reader) inline(value []byte, depth int) {
 	}
 }
 
-// opaque counts what is not known: language but no data.
+// opaque counts what is not known: language, and data by what it says it is.
 func (r *reader) opaque(value []byte, depth int) {
 	switch jsonscan.KindAt(value, 0) {
 	case jsonscan.String:
-		if !encoded(unescaped(value)) {
+		switch inner := unescaped(value); {
+		case isDataURI(inner), looksEncoded(inner) && isImage(inner):
+			r.media([]byte(imageType), inner, nil)
+		case !encoded(inner):
 			r.text(value)
 		}
 	case jsonscan.Array, jsonscan.Object:

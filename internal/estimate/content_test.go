@@ -49,7 +49,16 @@ func TestPartsOfAllAPIsAreCountedByWhatTheyMean(t *testing.T) {
 		{"what nobody knows is language", `[{"unheard_of":"hello"}]`, Parts{Text: 1}},
 		{"or holds some", `[{"unheard_of":[{"text":"hello"}]}]`, Parts{Text: 1}},
 		{"but no data", `[{"unheard_of":"` + data + `"}]`, Parts{}},
-		{"nor a data URI", `[{"unheard_of":"data:a/b;base64,` + data + `"}]`, Parts{}},
+		{"a data URI is what it says", `[{"unheard_of":"data:application/pdf;base64,` + bytesOf(30_000) + `"}]`, Parts{Media: openAIPage}},
+		{"an image tells by itself", `[{"type":"image_generation_call","result":"` + png(100, 100) + strings.Repeat("AAAA", 100) + `"}]`, Parts{Images: 255}},
+		{"an image of a code's, by its address", `[{"outputs":[{"type":"image","url":"data:image/png;base64,` + png(100, 100) + `"}]}]`, Parts{Images: 255}},
+		{"what a tool gave is text, whatever it looks like", `[{"type":"function_call_output","output":"` + data + `"}]`, Parts{Text: tokens.Count(count(t, data))}},
+		{"a shell's output is text", `[{"output":[{"stdout":"hello","stderr":"hello"}]}]`, Parts{Text: 2}},
+		{"and a screen's picture is none", `[{"type":"computer_call_output","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,` + png(100, 100) + `"}}]`, Parts{Images: 255}},
+		{"a result names the file that it is from", `[{"results":[{"file_id":"f","filename":"hello","text":"hello"}]}]`, Parts{Text: 2}},
+		{"an image whose type nobody told", `[{"type":"image_url","image_url":{"url":"data:application/octet-stream;base64,` + png(100, 100) + `"}}]`, Parts{Images: 255}},
+		{"of two members of a name the last counts", `[{"type":"text","text":"` + long + `","te\u0078t":"hello"}]`, Parts{Text: 1}},
+		{"of two images too", `[{"type":"image_url","image_url":"https://a/b","image_url":{"url":"https://a/b","detail":"low"}}]`, Parts{Images: 85}},
 		{"numbers and the like are nothing", `[1,true,null,{"unheard_of":7}]`, Parts{}},
 		{"an image of OpenAI's, its detail beside it", `[{"type":"input_image","image_url":"data:image/png;base64,` + png(600, 600) + `","detail":"low"}]`, Parts{Images: 85}},
 		{"or inside", `[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png(600, 600) + `","detail":"low"}}]`, Parts{Images: 85}},
@@ -60,6 +69,7 @@ func TestPartsOfAllAPIsAreCountedByWhatTheyMean(t *testing.T) {
 		{"one where several may be", `[{"images":"` + png(100, 100) + `"}]`, Parts{Images: 255}},
 		{"a document of text", `[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"hello"}}]`, Parts{Text: 1}},
 		{"a document of parts", `[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"hello"}]}}]`, Parts{Text: 1}},
+		{"a document of Bedrock's that is text in base64", `[{"document":{"format":"md","name":"hello","source":{"bytes":"` + bytesOf(300) + `"}}}]`, Parts{Media: 100}},
 		{"a document of Bedrock's with text", `[{"document":{"format":"txt","name":"hello","source":{"text":"hello"}}}]`, Parts{Text: 1}},
 		{"a source that is a string", `[{"type":"search_result","source":"hello"}]`, Parts{Text: 1}},
 		{"a source with nothing in it", `[{"type":"image","source":{}}]`, Parts{}},
@@ -103,12 +113,16 @@ func TestDataIsToldFromLanguage(t *testing.T) {
 		{"of one case", strings.Repeat("ab3/", 64), false},
 		{"without digits", strings.Repeat("aBc/", 64), false},
 		{"in the other alphabet, padded", strings.Repeat("aB3-_", 60) + "==", true},
-		{"in a URI", "data:image/png;base64,AA", true},
-		{"in a URI that is not base64", "data:text/plain,hello", false},
-		{"in a URI whose type is very long", "data:" + strings.Repeat("a", 200) + ";base64,AA", false},
 	} {
 		if got := encoded([]byte(s.text)); got != s.want {
 			t.Errorf("%s: %v, want %v", s.what, got, s.want)
+		}
+	}
+	for uri, want := range map[string]bool{
+		"data:image/png;base64,AA": true, "data:text/plain,hello": false, "data:" + strings.Repeat("a", 200) + ";base64,AA": false, "": false,
+	} {
+		if got := isDataURI([]byte(uri)); got != want {
+			t.Errorf("%q: a data URI: %v, want %v", uri, got, want)
 		}
 	}
 }

@@ -19,6 +19,7 @@ var encodings = map[string]string{
 	"code-davinci": "p50k_base", "code-cushman": "p50k_base",
 
 	"davinci": "r50k_base", "curie": "r50k_base", "babbage": "r50k_base", "ada": "r50k_base",
+	"text-similarity": "r50k_base", "text-search": "r50k_base", "code-search": "r50k_base", // the first embeddings
 	"text-davinci-001": "r50k_base", "text-curie": "r50k_base", "text-babbage": "r50k_base", "text-ada": "r50k_base",
 	"gpt2": "r50k_base", "gpt-2": "r50k_base",
 }

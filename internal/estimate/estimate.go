@@ -6,8 +6,8 @@
 //
 // estimate.go has the types and the order of work; model.go knows models, and
 // encoding.go, chatformat.go and factor.go how each counts; read.go,
-// sections.go, message.go, content.go, together.go, tools.go and schema.go read
-// bodies; image.go, imagerule.go, media.go, picture.go and speech.go price what
+// sections.go, message.go, content.go, duplicate.go, together.go, tools.go and
+// schema.go read bodies; image.go, imagerule.go, media.go, picture.go and speech.go price what
 // is no text; text.go counts, sample.go bounds that, cache.go and history.go
 // remember it; observe.go, ratio.go, output.go and state.go learn. Package bpe
 // below has the tokenizers.

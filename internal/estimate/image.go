@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 
 	"llmgw/internal/jsonscan"
 )
@@ -63,6 +64,12 @@ const (
 	photoBytes = 128 << 10
 )
 
+// isImage tells whether data is an image in base64 whose size can be told.
+func isImage(data []byte) bool {
+	_, ok := sizeOfBase64(data)
+	return ok
+}
+
 // sizeOfBase64 reads the size from the header of an image in base64 that may
 // have the escapes of a JSON string. It decodes no more than it needs.
 func sizeOfBase64(data []byte) (size, bool) {
@@ -81,8 +88,9 @@ func sizeOfBase64(data []byte) (size, bool) {
 // decodeHead decodes up to n bytes from the start of base64.
 func decodeHead(data []byte, n int) []byte {
 	text := data[:min(len(data), base64.StdEncoding.EncodedLen(n))]
-	if bytes.IndexByte(text, '\\') >= 0 {
-		text = bytes.ReplaceAll(text, []byte(`\/`), []byte(`/`))
+	if bytes.IndexByte(text, '\\') >= 0 { // an escaped slash, or line ends
+		text = jsonscan.AppendText(nil, slices.Concat([]byte(`"`), text, []byte(`"`)))
+		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\n"), nil)
 	}
 	text = bytes.TrimRight(text, "=")
 	text = text[:len(text)/4*4]

@@ -9,6 +9,7 @@ import (
 	"image/gif"
 	"image/jpeg"
 	stdpng "image/png"
+	"regexp"
 	"testing"
 )
 
@@ -54,6 +55,10 @@ func TestSizesAreReadFromHeaders(t *testing.T) {
 		if got, ok := sizeOfBase64(escaped); !ok || got != (size{300, 170}) {
 			t.Errorf("%s with escapes: %v %v, want 300x170", name, got, ok)
 		}
+		lines := regexp.MustCompile(`.{76}`).ReplaceAll(text, []byte(`$0\r\n`))
+		if got, ok := sizeOfBase64(lines); !ok || got != (size{300, 170}) {
+			t.Errorf("%s in lines: %v %v, want 300x170", name, got, ok)
+		}
 		for cut := range min(len(data), 64) {
 			sizeOf(data[:cut]) // must not panic
 		}
@@ -91,6 +96,8 @@ func TestImagesCostWhatTheirModelsRulesSay(t *testing.T) {
 		{"gpt-5.6", "low", 2048, 2048, 307},
 		{"gpt-5.6", "auto", 3200, 3200, 12000},
 		{"gpt-5.6", "high", 2048, 2048, 3000},
+		{"gpt-6-sol", "high", 2048, 2048, 3000},
+		{"gpt-6-sol", "", 320, 320, 120},
 		{"claude-opus-4-7", "", 1000, 1000, 1296},
 		{"claude-sonnet-4-6", "", 3840, 2160, 1560},
 		{"claude-3-haiku", "", 200, 200, 54},

@@ -74,21 +74,21 @@ func imageRuleOf(f family, short string) imageRule {
 		return patched(1.5)
 	case has("gpt-5-mini"):
 		return patched(1.2)
-	case has("gpt-5") && !since(short, 5, 2):
+	case fromGPT5(short) && !since(short, 5, 2):
 		return imageRule{base: 70, tile: 140}
-	case has("gpt-5") && since(short, 5, 6):
+	case fromGPT5(short) && since(short, 5, 6):
 		rule := patched(1.2)
 		rule.limit, rule.high, rule.low = patchLimit{1 << 16, 30_000}, patchLimit{2048, 2500}, patchLimit{512, 256}
 		return rule
-	case has("gpt-5") && since(short, 5, 5):
+	case fromGPT5(short) && since(short, 5, 5):
 		rule := patched(1.2)
 		rule.limit, rule.high, rule.low = patchLimit{6000, 10_000}, patchLimit{2048, 2500}, patchLimit{2048, 6144}
 		return rule
-	case has("gpt-5") && since(short, 5, 4):
+	case fromGPT5(short) && since(short, 5, 4):
 		rule := patched(1.2)
 		rule.limit, rule.low, rule.original = patchLimit{2048, 2500}, patchLimit{2048, 6144}, patchLimit{6000, 10_000}
 		return rule
-	case has("gpt-5"):
+	case fromGPT5(short):
 		return patched(1.2)
 	}
 	return imageRule{base: 85, tile: 170}

@@ -42,7 +42,11 @@ func (r *reader) media(mediaType, data, detail []byte) {
 			data = inner[len(inner[:min(len(inner), 256)])-len(body):]
 		}
 	}
-	switch kind, sub, _ := bytes.Cut(mediaType, []byte("/")); string(kind) {
+	kind, sub, _ := bytes.Cut(mediaType, []byte("/"))
+	if string(kind) == "application" && isImage(data) { // octet-stream, and the like
+		kind = nil
+	}
+	switch string(kind) {
 	case "audio":
 		r.t.media += audioTokens(r.model.family, decodedSize(data), string(sub))
 	case "video":
@@ -107,7 +111,12 @@ func (r *reader) file(value []byte, depth int) {
 		return
 	}
 	if source := find(value, "source"); source != nil {
-		r.source(source, documentType, depth)
+		mediaType := documentType
+		switch string(unescaped(find(value, "format"))) {
+		case "txt", "md", "csv", "html": // Bedrock's
+			mediaType = textType
+		}
+		r.source(source, mediaType, depth)
 		return
 	}
 	mediaType := unescaped(find(value, "mimeType"))

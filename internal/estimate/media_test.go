@@ -1,8 +1,10 @@
 package estimate
 
 import (
+	"hash/maphash"
 	"strings"
 	"testing"
+	"time"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate/bpe"
@@ -76,5 +78,16 @@ func TestAnImageOf800KBIsQuickAndCheap(t *testing.T) {
 	got := estimated(t, New(Config{}), call(t, dialect.Chat, body), Rules{Model: "gpt-4o"})
 	if got.Input != 765+7 {
 		t.Errorf("%d tokens, want 772", got.Input)
+	}
+	e, c := warm(t), call(t, dialect.Chat, body)
+	quickest := time.Hour
+	for range 10 {
+		start := time.Now()
+		e.cache.seed = maphash.MakeSeed() // forgets everything
+		estimated(t, e, c)
+		quickest = min(quickest, time.Since(start))
+	}
+	if quickest > 5*time.Millisecond {
+		t.Errorf("it takes %v, want 5 ms at most", quickest)
 	}
 }

@@ -10,8 +10,10 @@ func (r *reader) message(raw []byte) {
 		return
 	}
 	var role, content, name, calls, call []byte
+	var names nameSet
 	rest := false
 	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		names.add(m.Key())
 		switch value := m.Bytes(); string(m.Key()) {
 		case "role":
 			role = value
@@ -43,7 +45,7 @@ func (r *reader) message(raw []byte) {
 		r.part(call, 0)
 	}
 	if rest {
-		r.others(raw)
+		r.others(raw, names.last(raw))
 	}
 	r.t.several = several
 	if r.withTools && isSystem(role) && !r.t.system {
@@ -83,9 +85,12 @@ func (r *reader) lineFeed(content []byte) int {
 
 // others counts the members of a message that message itself does not: those
 // of items such as calls, their outputs and reasoning.
-func (r *reader) others(raw []byte) {
+func (r *reader) others(raw []byte, last lastOf) {
 	isCall := false
 	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		if last.hides(&m) {
+			continue
+		}
 		switch key := string(m.Key()); key {
 		case "role", "content", "parts", "name", "tool_calls", "function_call":
 		default:

@@ -62,11 +62,14 @@ func resolve(c *dialect.Call, rules Rules) model {
 	m.chat = chatFormatOf(m.family, short)
 	m.images = imageRuleOf(m.family, short)
 	m.key = stringKey(short) ^ stringKey(m.encoding)<<1 ^ uint64(m.family)
+	if !m.exact {
+		m.key ^= inexactKey
+	}
 	return m
 }
 
-// inexactKey sets apart what is remembered of a model that is counted exactly
-// when more is counted, for others that are not.
+// inexactKey sets apart what is remembered where more is counted: the classes of
+// text, which models that are counted exactly do not need.
 const inexactKey = 0x9e3779b97f4a7c15
 
 // countsLike tells whether a body has the same tally for both models, but for
@@ -76,7 +79,7 @@ func (m *model) countsLike(other *model) bool {
 }
 
 // shortName is a model's name without what providers and routers put before
-// it: models/, openai/, us.anthropic., ft:.
+// it: models/, openai/, us.anthropic., us.openai., ft:.
 func shortName(name string) string {
 	name = strings.ToLower(name)
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
@@ -86,7 +89,16 @@ func shortName(name string) string {
 	if i := strings.Index(name, "claude"); i > 0 {
 		name = name[i:]
 	}
+	if _, own, ok := strings.Cut(name, "openai."); ok {
+		name = own
+	}
 	return name
+}
+
+// fromGPT5 tells whether a model is a GPT of the fifth generation or a later one.
+func fromGPT5(short string) bool {
+	version, ok := strings.CutPrefix(short, "gpt-")
+	return ok && version != "" && version[0] >= '5' && version[0] <= '9'
 }
 
 var familyWords = []struct {

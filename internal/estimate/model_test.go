@@ -19,6 +19,7 @@ func TestEncodingsFollowFromNames(t *testing.T) {
 		"text-davinci-003": "p50k_base", "code-davinci-002": "p50k_base",
 		"text-moderation-latest": "cl100k_base", "text-davinci-002": "p50k_base", "text-davinci-edit-001": "p50k_base", "code-cushman-001": "p50k_base",
 		"babbage": "r50k_base", "curie": "r50k_base", "text-curie-001": "r50k_base", "text-babbage-001": "r50k_base", "text-ada-001": "r50k_base", "gpt-2": "r50k_base",
+		"text-similarity-davinci-001": "r50k_base", "text-search-ada-doc-001": "r50k_base", "code-search-babbage-code-001": "r50k_base",
 		"text-davinci-001": "r50k_base", "davinci": "r50k_base", "ada": "r50k_base", "gpt2": "r50k_base",
 		"qwen3": "qwen3", "Qwen/Qwen2.5-72B-Instruct": "qwen3", "qwen3-coder:30b": "qwen3", "qwq-32b": "qwen3", "qwen.qwen3-32b-v1:0": "qwen3",
 		"qwen3.5": "o200k_base", "qwen-plus": "o200k_base", "qwen": "o200k_base", // another vocabulary, or nobody knows which
@@ -67,6 +68,8 @@ func TestFamiliesFollowFromNamesElseFromProviders(t *testing.T) {
 	}{
 		{"gpt-4o", Rules{Dialect: "openai"}, openAI, true},
 		{"gpt-oss-120b", Rules{Dialect: "openai", Flavor: "groq"}, openAI, true},
+		{"openai.gpt-oss-120b-1:0", Rules{Dialect: "bedrock"}, openAI, true},
+		{"us.openai.gpt-5.6-sol-v1:0", Rules{Dialect: "bedrock"}, openAI, true},
 		{"gpt-4.1-mini", Rules{Dialect: "openai"}, openAI, true},
 		{"gpt-4.5-preview", Rules{Dialect: "openai"}, openAI, true},
 		{"gpt-5", Rules{Dialect: "openai"}, openAI, true},

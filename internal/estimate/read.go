@@ -137,10 +137,15 @@ func (r *reader) body(c *dialect.Call) {
 
 // object counts an object as if it were a body.
 func (r *reader) object(raw []byte) {
-	var s sections
-	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
-		s.take(string(m.Key()), m.Bytes())
-	}
+	s := sectionsOf(raw)
+	r.sections(&s)
+}
+
+// wrapped is object for one inside a body. What that wraps in its turn is no
+// request to any API, and looking for it would cost a look at all bytes a level.
+func (r *reader) wrapped(raw []byte) {
+	s := sectionsOf(raw)
+	s.wrapped = nil
 	r.sections(&s)
 }
 
@@ -148,13 +153,17 @@ func (r *reader) object(raw []byte) {
 func (r *reader) sections(s *sections) {
 	r.t.hidden = r.t.hidden || s.hidden
 	r.withTools = isFilled(s.tools) || isFilled(s.functions)
-	if jsonscan.KindAt(s.messages, 0) == jsonscan.Array {
+	k := kindMessage
+	if r.withTools {
+		k = kindMessageWithTools
+	}
+	switch jsonscan.KindAt(s.messages, 0) {
+	case jsonscan.Array:
 		r.t.overhead += r.model.chat.reply
-		k := kindMessage
-		if r.withTools {
-			k = kindMessageWithTools
-		}
 		r.history(s.messages, k)
+	case jsonscan.Object: // Gemini takes one that is no list
+		r.t.overhead += r.model.chat.reply
+		r.remember(k, s.messages, (*reader).message)
 	}
 	if r.operation == dialect.Responses && len(s.texts) > 0 { // instructions are a message
 		r.t.overhead += r.model.chat.message + 1
@@ -164,15 +173,16 @@ func (r *reader) sections(s *sections) {
 	}
 	r.remember(kindContent, s.content, (*reader).wholeContent)
 	r.prompts(s.prompt)
+	r.prompts(s.context) // Ollama's ids of what came before
 	r.inputs(s.input)
 	r.allImages(s.images)
 	r.allTools(s)
 	r.formats(s)
 	switch jsonscan.KindAt(s.wrapped, 0) {
 	case jsonscan.Array:
-		r.each(s.wrapped, (*reader).object)
+		r.each(s.wrapped, (*reader).wrapped)
 	case jsonscan.Object:
-		r.object(s.wrapped)
+		r.wrapped(s.wrapped)
 	}
 }
 

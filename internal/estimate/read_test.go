@@ -39,6 +39,8 @@ func TestWhatIsCountedOfABody(t *testing.T) {
 			`{"messages":[{"role":"user","content":"\ud83d\ude00"}]}`, Parts{Text: tokens.Count(count(t, "😀")), Messages: 7}},
 		{"of duplicate keys the last counts", dialect.Chat, "gpt-4o",
 			`{"messages":[{"role":"user","content":"` + long + `","content":"hello"}]}`, Parts{Text: 1, Messages: 7}},
+		{"in items too", dialect.Responses, "gpt-4o",
+			`{"input":[{"type":"function_call_output","call_id":"c","output":"` + long + `","output":"hello"}]}`, Parts{Text: 1, Messages: 6}},
 		{"keys are exact", dialect.Chat, "gpt-4o",
 			`{"Messages":[{"role":"user","content":"hello"}],"messages":[]}`, Parts{Messages: 3}},
 		{"escaped keys are keys", dialect.Chat, "gpt-4o",
@@ -86,6 +88,7 @@ func TestWhatIsCountedOfABody(t *testing.T) {
 		{"Bedrock's parts say by their key what they are", dialect.Chat, "gpt-oss",
 			`{"system":[{"text":"hello"}],"messages":[{"role":"user","content":[{"text":"hello"},{"image":{"format":"png","source":{"bytes":"` + png(128, 64) + `"}}},{"document":{"format":"pdf","name":"hello","source":{"bytes":"AAAA"}}},{"toolResult":{"toolUseId":"x","content":[{"json":{"a":1}}]}}]}]}`,
 			Parts{Text: tokens.Count(2 + count(t, `{"a":1}`)), Messages: 2 + 4, Images: 255, Media: openAIPage}},
+		{"Ollama's context are ids", dialect.Completion, "gpt-oss:20b", `{"prompt":"hello","context":[1,2,3]}`, Parts{Text: 4}},
 		{"batches hold requests", dialect.Embeddings, "gpt-oss",
 			`{"requests":[{"content":{"parts":[{"text":"hello"}]}},{"content":{"parts":[{"text":"hello"}]}}]}`, Parts{Text: 2}},
 		{"nothing is counted of what is no JSON", dialect.Chat, "gpt-4o", `hello`, Parts{}},
@@ -112,6 +115,9 @@ func TestAnthropicAndGeminiAreCountedInTheirOwnShapes(t *testing.T) {
 		{"tool use, its result, and the tools' own prompt", "claude-sonnet-4-6",
 			`{"tools":[{"name":"x"}],"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"x","input":{ "a": 1 }}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"text","text":"hello"}]}]}]}`,
 			Parts{Text: text(1 + count(t, `{"a":1}`) + 1), Messages: 2 + 3 + 12 + 3, Tools: text(count(t, `[{"name":"x"}]`)) + 497}},
+		{"one of Bedrock's", "claude-sonnet-4-6",
+			`{"toolConfig":{"tools":[{"name":"x"}],"toolChoice":{"any":{}}},"messages":[]}`,
+			Parts{Messages: 2, Tools: text(count(t, `[{"name":"x"}]`)) + 589}},
 		{"a tool that must be used", "claude-sonnet-4-6",
 			`{"tools":[{"name":"x"}],"tool_choice":{"type":"any"},"messages":[]}`,
 			Parts{Messages: 2, Tools: text(count(t, `[{"name":"x"}]`)) + 589}},
@@ -121,6 +127,7 @@ func TestAnthropicAndGeminiAreCountedInTheirOwnShapes(t *testing.T) {
 		{"contents and what is inline", "gemini-2.0-flash",
 			`{"systemInstruction":{"parts":[{"text":"hello"}]},"contents":[{"role":"user","parts":[{"text":"hello"},{"inlineData":{"mimeType":"image/png","data":"` + png(300, 200) + `"}},{"inlineData":{"mimeType":"audio/mp3","data":"` + strings.Repeat("AAAA", 16_000) + `"}}]}]}`,
 			Parts{Text: 3, Messages: 1, Images: 258, Media: 96}},
+		{"contents that are no list", "gemini-2.0-flash", `{"contents":{"role":"user","parts":{"text":"hello"}}}`, Parts{Text: 2, Messages: 1}},
 		{"what is to be counted may be wrapped", "gemini-2.0-flash",
 			`{"generateContentRequest":{"contents":[{"parts":[{"text":"hello"}]}]}}`, Parts{Text: 2, Messages: 1}},
 	} {
@@ -185,6 +192,22 @@ type now = () => any;
 } // namespace functions`
 	if got := string(d.out); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhatAToolsParametersReferToIsCounted(t *testing.T) {
+	const start = `{"name":"f","parameters":{"type":"object",`
+	for what, s := range map[string]struct{ function, want string }{
+		"definitions":                 {start + `"properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A": {"enum":["x"]}}}}`, "type f = (_: { a?: any\"#/$defs/A\" }) => any;\n\n{\"A\":{\"enum\":[\"x\"]}}"},
+		"by their older name":         {start + `"definitions":{"A":{}}}}`, "type f = () => any;\n\n{\"A\":{}}"},
+		"alternatives for all of it":  {start + `"oneOf":[{"type":"object"}]}}`, "type f = () => any;\n\n[{\"type\":\"object\"}]"},
+		"no definitions are no bytes": {start + `"$defs":{}}}`, "type f = () => any;\n\n"},
+	} {
+		d := declarations{layout: toolsLayout}
+		d.function([]byte(s.function))
+		if got := string(d.out); got != s.want {
+			t.Errorf("%s: got %q, want %q", what, got, s.want)
+		}
 	}
 }
 
@@ -273,6 +296,20 @@ func TestABodyWithoutMembersIsReadByItself(t *testing.T) {
 	c.Members = nil
 	if got := estimated(t, New(Config{}), c, Rules{Model: "gpt-4o"}); got.Input != 8 {
 		t.Errorf("%d tokens, want 8", got.Input)
+	}
+}
+
+func TestWhatIsWrappedIsUnwrappedOnce(t *testing.T) {
+	inner := `{"contents":[{"parts":[{"text":"hello"}]}]}`
+	for body, want := range map[string]tokens.Count{
+		`{"requests":[` + inner + `]}`:                          1,
+		`{"generateContentRequest":` + inner + `}`:              1,
+		`{"requests":[{"requests":[` + inner + `]}]}`:           0,
+		`{"generateContentRequest":{"requests":` + inner + `}}`: 0,
+	} {
+		if got := estimated(t, New(Config{}), call(t, dialect.Chat, body), Rules{Model: "gpt-4o"}).Parts.Text; got != want {
+			t.Errorf("%s: %d tokens of text, want %d", body, got, want)
+		}
 	}
 }
 

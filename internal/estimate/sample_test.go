@@ -112,8 +112,8 @@ func TestALargeBodyWaitsForItsTurnAndIsThenSampled(t *testing.T) {
 
 func TestTextThatLooksLikeDataIsToldFromLanguage(t *testing.T) {
 	for text, want := range map[string]bool{
-		"data:image/png;base64,AAAA": true, strings.Repeat("aGVsbG8gd29ybGQ5", 20): true,
-		long: false, strings.Repeat("a", 1000): false, "aGVsbG8gd29ybGQ5": false, strings.Repeat("1234567890", 50): false,
+		strings.Repeat("aGVsbG8gd29ybGQ5", 20): true,
+		long:                                   false, strings.Repeat("a", 1000): false, "aGVsbG8gd29ybGQ5": false, strings.Repeat("1234567890", 50): false,
 	} {
 		if got := encoded([]byte(text)); got != want {
 			t.Errorf("%.40q: %v, want %v", text, got, want)

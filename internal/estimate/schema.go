@@ -28,7 +28,8 @@ const (
 	toolsLayout
 )
 
-// schemaDepth is how deep schemas are rendered; what is deeper is any.
+// schemaDepth is how deep schemas are rendered; what is deeper stays JSON, as
+// what has no place in such a declaration does.
 const schemaDepth = 12
 
 // describedDepth is the indent from which descriptions are left out.
@@ -58,12 +59,20 @@ func (d *declarations) function(raw []byte) {
 	properties := find(parameters, "properties")
 	if !isFilled(properties) {
 		d.add(" = () => any;\n\n")
-		return
+	} else {
+		d.add(" = (_: ")
+		d.object(properties, find(parameters, "required"), 0, 0)
+		d.add(") => any;\n\n")
 	}
-	d.add(" = (_: ")
-	d.object(properties, find(parameters, "required"), 0, 0)
-	d.add(") => any;\n\n")
+	for _, name := range [...]string{"$defs", "definitions", "anyOf", "oneOf", "allOf"} {
+		if more := find(parameters, name); isFilled(more) {
+			d.json(more)
+		}
+	}
 }
+
+// json adds a value as it is, but for white space.
+func (d *declarations) json(raw []byte) { d.out = compact(d.out, raw) }
 
 // object renders a type with properties.
 func (d *declarations) object(properties, required []byte, indent, depth int) {
@@ -157,12 +166,14 @@ func names(raw []byte) map[string]struct{} {
 // schema renders the type that a schema describes.
 func (d *declarations) schema(raw []byte, indent, depth int) {
 	if depth > schemaDepth {
-		d.add("any")
+		d.json(raw)
 		return
 	}
-	if options := find(raw, "anyOf"); jsonscan.KindAt(options, 0) == jsonscan.Array {
-		d.union(options, func(e []byte) { d.schema(e, indent, depth+1) })
-		return
+	for _, name := range [...]string{"anyOf", "oneOf", "allOf"} {
+		if options := find(raw, name); jsonscan.KindAt(options, 0) == jsonscan.Array {
+			d.union(options, func(e []byte) { d.schema(e, indent, depth+1) })
+			return
+		}
 	}
 	kind := find(raw, "type")
 	if jsonscan.KindAt(kind, 0) == jsonscan.Array { // "string" or null, and the like
@@ -196,7 +207,28 @@ func (d *declarations) named(kind string, raw []byte, indent, depth int) {
 	case "null":
 		d.add("null")
 	default:
-		d.add("any")
+		d.untyped(raw, indent, depth)
+	}
+}
+
+// untyped renders a schema whose type has no name, or one that nobody knows: by
+// what it allows, else with all of it that would stand nowhere else.
+func (d *declarations) untyped(raw []byte, indent, depth int) {
+	if enum := find(raw, "enum"); isFilled(enum) && jsonscan.KindAt(enum, 0) == jsonscan.Array {
+		d.union(enum, d.literal)
+		return
+	}
+	if properties := find(raw, "properties"); isFilled(properties) {
+		d.object(properties, find(raw, "required"), indent+2, depth)
+		return
+	}
+	d.add("any")
+	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		switch string(m.Key()) {
+		case "type", "title", "description", "default":
+		default:
+			d.json(m.Bytes())
+		}
 	}
 }
 

@@ -1,12 +1,22 @@
 package estimate
 
+import "llmgw/internal/jsonscan"
+
 // sections are the members of a body that make up the input, each the last of
 // its name.
 type sections struct {
-	messages, content, prompt, input, tools, functions, toolConfig,
+	messages, content, prompt, context, input, tools, functions, toolConfig,
 	toolChoice, functionCall, format, generation, images, wrapped []byte
 	texts  [][]byte
 	hidden bool // the provider adds context of its own
+}
+
+// sectionsOf returns the sections of an object.
+func sectionsOf(raw []byte) (s sections) {
+	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		s.take(string(m.Key()), m.Bytes())
+	}
+	return s
 }
 
 // take notes one member of a body. The names of all APIs are told apart
@@ -17,6 +27,8 @@ func (s *sections) take(key string, value []byte) {
 		s.messages = value
 	case "prompt":
 		s.prompt = value
+	case "context":
+		s.context = value
 	case "input":
 		s.input = value
 	case "content":

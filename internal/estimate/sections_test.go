@@ -66,6 +66,19 @@ func TestContextThatTheBodyDoesNotShowTeachesNothing(t *testing.T) {
 			}
 		}
 	}
+	for tool, want := range map[string]bool{
+		`{"name":"f","input_schema":{}}`: true, `{"type":"custom","name":"f"}`: true, tool: true, `{"toolSpec":{"name":"f"}}`: true, `{"cachePoint":{}}`: true,
+		`{"functionDeclarations":[]}`: true, `{"function_declarations":[]}`: true,
+		`{"type":"web_search_20250305","name":"web_search"}`: false, `{"type":"bash_20250124","name":"bash"}`: false, `{"type":"mcp"}`: false,
+		`{"googleSearch":{}}`: false, `{"code_execution":{}}`: false,
+	} {
+		for _, model := range []string{"claude-x", "my-deployment"} {
+			got := estimated(t, New(Config{}), call(t, dialect.Chat, fmt.Sprintf(`{"messages":[],"tools":[{"name":"a"},%s,{"name":"z"}]}`, tool)), Rules{Model: model})
+			if got.teaches() != want {
+				t.Errorf("%s with the tool %s: teaches %v, want %v", model, tool, got.teaches(), want)
+			}
+		}
+	}
 	if estimated(t, New(Config{}), call(t, dialect.Responses, `{"prompt":{"id":"pmpt_1","variables":{"a":"hello"}},"input":"x"}`), Rules{Model: "claude-x"}).teaches() {
 		t.Error("a stored prompt teaches")
 	}
@@ -75,7 +88,7 @@ func TestSchemasAreRenderedDownToADepth(t *testing.T) {
 	nested := func(n int) []byte {
 		return []byte(strings.Repeat(`{"type":"array","items":`, n) + `{"type":"string"}` + strings.Repeat(`}`, n))
 	}
-	for n, want := range map[int]string{0: "string", 12: "string" + strings.Repeat("[]", 12), 13: "any" + strings.Repeat("[]", 13), 40: "any" + strings.Repeat("[]", 13)} {
+	for n, want := range map[int]string{0: "string", 12: "string" + strings.Repeat("[]", 12), 13: `{"type":"string"}` + strings.Repeat("[]", 13), 40: string(nested(27)) + strings.Repeat("[]", 13)} {
 		var d declarations
 		d.schema(nested(n), 0, 0)
 		if got := string(d.out); got != want {
@@ -87,7 +100,9 @@ func TestSchemasAreRenderedDownToADepth(t *testing.T) {
 		`{"type":"array"}`: "any[]", `{"type":"array","items":[]}`: "any[]", `{}`: "any", `{"type":"file"}`: "any", `{"type":7}`: "any",
 		`{"type":["string","null"]}`: "string | null", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`: "string | number",
 		`{"type":"string","enum":["a","b"]}`: `"a" | "b"`, `{"type":"integer","enum":[1,2]}`: "1 | 2", `{"type":"string","enum":[]}`: "string",
-		`{"anyOf":{}}`: "any",
+		`{"anyOf":{}}`: "any{}", `{"oneOf":[{"type":"string"},{}]}`: "string | any", `{"allOf":[{"$ref":"#/$defs/a"}]}`: `any"#/$defs/a"`,
+		`{"enum":["a",1,null]}`: `"a" | 1 | null`, `{"const":"a"}`: `any"a"`, `{"title":"A","default":1,"description":"hello"}`: "any",
+		`{"properties":{"a":{"type":"string"}},"required":["a"]}`: "{\n  a: string,\n}",
 	} {
 		var d declarations
 		d.schema([]byte(kind), 0, 0)

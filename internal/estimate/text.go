@@ -157,18 +157,39 @@ func (r *reader) elements(raw []byte, i int, f func(*reader, []byte)) (end int) 
 	return end
 }
 
-// encoded tells whether a string's text looks like data, not like language:
-// long, and its beginning all of the alphabet of base64 and mixed.
-func encoded(inner []byte) bool {
-	if bytes.HasPrefix(inner, []byte("data:")) {
-		head := inner[:min(len(inner), 128)]
-		return bytes.Contains(head, []byte(";base64,"))
+// isDataURI tells whether a string's text is data in base64 that says what it is.
+func isDataURI(inner []byte) bool {
+	return bytes.HasPrefix(inner, []byte("data:")) && bytes.Contains(inner[:min(len(inner), 128)], []byte(";base64,"))
+}
+
+// encodedBytes is from which length on text may be data, and how much of it is
+// looked at.
+const encodedBytes = 256
+
+// looksEncoded tells whether a string's text is long, and its beginning all of
+// the alphabet of base64.
+func looksEncoded(inner []byte) bool {
+	if len(inner) < encodedBytes {
+		return false
 	}
-	if len(inner) < 256 {
+	for _, c := range inner[:encodedBytes] {
+		if !isLetter(c) && c-'0' > 9 && c != '+' && c != '/' && c != '-' && c != '_' && c != '\\' && c != '=' {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return (c|0x20)-'a' <= 'z'-'a' }
+
+// encoded tells whether a string's text looks like data, not like language:
+// looksEncoded, and mixed.
+func encoded(inner []byte) bool {
+	if !looksEncoded(inner) {
 		return false
 	}
 	var upper, lower, digits int
-	for _, c := range inner[:256] {
+	for _, c := range inner[:encodedBytes] {
 		switch {
 		case c >= 'A' && c <= 'Z':
 			upper++
@@ -176,8 +197,6 @@ func encoded(inner []byte) bool {
 			lower++
 		case c >= '0' && c <= '9':
 			digits++
-		case c != '+' && c != '/' && c != '-' && c != '_' && c != '\\' && c != '=':
-			return false
 		}
 	}
 	return upper > 16 && lower > 16 && digits > 4

@@ -16,7 +16,7 @@ func (r *reader) allTools(s *sections) {
 	}
 	chat := &r.model.chat
 	r.t.fixed += chat.tools
-	if chat.forcedTools != 0 && isForced(s.toolChoice) {
+	if chat.forcedTools != 0 && (isForced(s.toolChoice) || isForced(find(s.toolConfig, "toolChoice"))) {
 		r.t.fixed += chat.forcedTools - chat.tools
 	}
 	if chat.typescript && r.t.system {
@@ -59,10 +59,29 @@ func (r *reader) toolChoice(s *sections) {
 	}
 }
 
-// isForced tells whether Anthropic's tool_choice makes the model use a tool.
+// isForced tells whether Anthropic's tool_choice, or Bedrock's, makes the model
+// use a tool.
 func isForced(choice []byte) bool {
 	kind := string(find(choice, "type"))
-	return kind == `"any"` || kind == `"tool"`
+	return kind == `"any"` || kind == `"tool"` || find(choice, "any") != nil || find(choice, "tool") != nil
+}
+
+// isDeclared tells whether all of a tool is in the request. What a provider runs
+// itself, or knows how to describe, brings text of its own.
+func isDeclared(tool []byte) bool {
+	switch kind := string(find(tool, "type")); kind {
+	case `"function"`, `"custom"`:
+		return true
+	case "":
+	default:
+		return false
+	}
+	for _, name := range [...]string{"name", "function", "functionDeclarations", "function_declarations", "toolSpec", "cachePoint"} {
+		if find(tool, name) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // renderedBytes is the most of tools that is rendered as declarations; more is
@@ -83,6 +102,9 @@ func (r *reader) declare(raw []byte, layout layout) {
 	if jsonscan.KindAt(raw, 0) != jsonscan.Array {
 		r.t.tools += r.json(raw)
 		return
+	}
+	for e := jsonscan.ElementsAt(raw, 0); e.Next() && !r.t.hidden; {
+		r.t.hidden = !isDeclared(e.Bytes())
 	}
 	if !r.model.chat.typescript || len(raw) > renderedBytes {
 		r.t.tools += r.json(raw)
@@ -153,6 +175,11 @@ func (r *reader) format(raw []byte) {
 	case `"text"`:
 	case `"json_object"`:
 		r.t.fixed += jsonMargin
+		for _, name := range [...]string{"json_schema", "schema"} { // Cohere's; Together's and others'
+			if schema := find(raw, name); jsonscan.KindAt(schema, 0) == jsonscan.Object {
+				r.t.tools += r.json(schema)
+			}
+		}
 	case `"json_schema"`:
 		if inner := find(raw, "json_schema"); inner != nil {
 			raw = inner

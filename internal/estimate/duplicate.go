@@ -1,0 +1,39 @@
+package estimate
+
+import "llmgw/internal/jsonscan"
+
+// Of members of the same name providers read the last. Objects seldom have any,
+// so a few bits tell those apart that surely have none.
+
+// nameSet notes the names of an object's members.
+type nameSet struct {
+	seen  uint64
+	twice bool // perhaps one was there twice
+}
+
+func (s *nameSet) add(name []byte) {
+	bit := uint64(1) << (stringKey(name) >> 58)
+	s.twice = s.twice || s.seen&bit != 0
+	s.seen |= bit
+}
+
+// last returns where the last member of each name of raw stands; nil if surely
+// no name is there twice.
+func (s *nameSet) last(raw []byte) lastOf {
+	if !s.twice {
+		return nil
+	}
+	last := lastOf{}
+	for m := jsonscan.MembersAt(raw, 0); m.Next(); {
+		last[string(m.Key())] = m.Value().Start
+	}
+	return last
+}
+
+// lastOf leads from the names of members to where the last value starts.
+type lastOf map[string]int
+
+// hides tells whether another member of m's name follows.
+func (l lastOf) hides(m *jsonscan.Members) bool {
+	return l != nil && l[string(m.Key())] != m.Value().Start
+}
