@@ -100,7 +100,7 @@ func TestA11SlotsComeBackFromStreamsThatAreLeft(t *testing.T) {
 			for range 2 {
 				leave(t, w.Gateway, s.body, s.body == slow)
 			}
-			w.Eventually("both slots free", 2*time.Second, func() bool { return w.Limit("search", "slots").Remaining == 2 })
+			w.Eventually("both slots free", eventually, func() bool { return w.Limit("search", "slots").Remaining == 2 })
 			for range 2 {
 				if a := w.Post(secret, chat, ask("sim-out1")); a.Status != 200 {
 					t.Errorf("got %d, want 200", a.Status)
@@ -114,7 +114,7 @@ func TestA11SlotsComeBackFromStreamsThatAreLeft(t *testing.T) {
 		first := open(t, w.Gateway, slow)
 		leave(t, w.Gateway, ask("sim-out1"), false)
 		first.Body.Close()
-		w.Eventually("the slot free", 2*time.Second, func() bool { return w.Limit("search", "slots").Remaining == 1 })
+		w.Eventually("the slot free", eventually, func() bool { return w.Limit("search", "slots").Remaining == 1 })
 		w.settled()
 	})
 }

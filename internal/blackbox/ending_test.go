@@ -14,7 +14,7 @@ import (
 )
 
 func TestD1D2D4ALeavingClientEndsTheProvidersWorkAndPaysForWhatCame(t *testing.T) {
-	w := start(t, setup{limits: tokensLimit()})
+	w := start(t, setup{alone: true, limits: tokensLimit()})
 	resp, err := w.Open(secret, chat, ask("sim-out400-every20ms", streamed))
 	if err != nil {
 		t.Fatal(err)
@@ -34,10 +34,10 @@ func TestD1D2D4ALeavingClientEndsTheProvidersWorkAndPaysForWhatCame(t *testing.T
 	if got := w.spent("tokens"); got < promptTokens+8 || got > promptTokens+60 {
 		t.Errorf("charged %d, want the prompt and about ten chunks", got)
 	}
+	w.settled()
 	if got := w.Metrics().Sum("llmgw_requests_total", "outcome", "client_gone"); got != 1 {
 		t.Errorf("got %v calls whose client left, want 1", got)
 	}
-	w.settled()
 }
 
 func TestDrainReadsOnAndChargesWhatTheProviderSays(t *testing.T) {

@@ -160,13 +160,13 @@ func (w *world) busyUntil(n float64, body string) (stop func() int64) {
 func TestALongStreamHidesNoOverrunOfItsLease(t *testing.T) {
 	w := start(t, setup{gateways: 2, redis: true, limits: monthly("tokens", "tokens", 100_000_000) + wide})
 	stop := w.busyUntil(50, ask("sim-in500-out20-wait5ms", bound(100))) // reserves 100, uses 520
-	resp, err := w.Open(secret, chat, ask("sim-in10-out20-hold3s", streamed, bound(100)))
+	resp, err := w.Open(secret, chat, ask("sim-in10-out20-hold8s", streamed, bound(100)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end
 	used := int(stop()) * 520
-	w.Eventually("all that ended is charged, and only the stream is open", 2*time.Second, func() bool {
+	w.Eventually("all that ended is charged, and only the stream is open", 5*time.Second, func() bool {
 		l := w.all[1].Limit("search", "tokens")
 		return l.Remaining == float64(100_000_000-used-100) && l.Open == 100
 	})

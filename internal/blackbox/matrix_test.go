@@ -224,8 +224,8 @@ func TestF2F3F4EveryKindOfLimitHasItsPolicyWithoutTheStore(t *testing.T) {
 				w.all = append(w.all, gatewaytest.Start(t, text))
 			}
 			w.Gateway = w.all[0]
-			// Three heartbeats long, so that each instance has heard of the other.
-			if a := w.Post(other, chat, ask("sim-out1-wait300ms")); a.Status != 200 {
+			// Ten heartbeats long, so that each instance has heard of the other.
+			if a := w.Post(other, chat, ask("sim-out1-wait1s")); a.Status != 200 {
 				t.Fatalf("got %d\n%s", a.Status, a.Body)
 			}
 			w.redis.Kill()
@@ -273,7 +273,7 @@ func TestA1A11SlotsAreExactForEveryScopeInEveryStore(t *testing.T) {
 			w.Gateway = w.all[0]
 			for _, scope := range scopes {
 				for round := range 2 {
-					if got := w.admittedOf(slots(scope), 12, ask("sim-in8-out12-wait400ms", bound(20))); got != 5 {
+					if got := w.admittedOf(slots(scope), 12, ask("sim-in8-out12-wait1s", bound(20))); got != 5 {
 						t.Errorf("%s, round %d: got %d admitted, want the 5 that have a slot", scope, round, got)
 					}
 					w.Eventually(scope+": settled", eventually, func() bool { return w.Limit(slots(scope).name(), "around").Open == 0 })

@@ -55,7 +55,7 @@ func TestWhoIsBlockedIsRefusedByAllInstancesAtOnce(t *testing.T) {
 
 func TestABlockEndsByItself(t *testing.T) {
 	w := start(t, setup{})
-	until := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
+	until := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
 	if a := w.Admin("POST", "/admin/v1/blocks", `{"scope":"team","value":"search","expires_at":"`+until+`"}`); a.Status != 201 {
 		t.Fatalf("got %d %s", a.Status, a.Body)
 	}
@@ -286,14 +286,14 @@ func TestUsageAddsUpWhatWasUsed(t *testing.T) {
 }
 
 func TestStoppingFailsReadinessAtOnceAndServesForTheDelay(t *testing.T) {
-	w := start(t, setup{server: "drain_delay: 1s\nshutdown_grace: 20s", limits: tokensLimit()})
-	resp, err := w.Open(secret, chat, ask("sim-out8-every300ms", streamed))
+	w := start(t, setup{server: "drain_delay: 4s\nshutdown_grace: 20s", limits: tokensLimit()})
+	resp, err := w.Open(secret, chat, ask("sim-out8-every800ms", streamed))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end
 	w.Signal(syscall.SIGTERM)
-	w.Eventually("not ready", time.Second, func() bool { return w.Admin("GET", "/readyz", "").Status == http.StatusServiceUnavailable })
+	w.Eventually("not ready", 3*time.Second, func() bool { return w.Admin("GET", "/readyz", "").Status == http.StatusServiceUnavailable })
 	if a := w.Admin("GET", "/healthz", ""); a.Status != 200 {
 		t.Errorf("healthz: got %d, want 200", a.Status)
 	}
@@ -317,15 +317,17 @@ func TestAHangupReloadsAndARenamedTeamIsANewOne(t *testing.T) {
 	s := setup{limits: monthly("tokens", "tokens", 1000)}
 	w := start(t, s)
 	w.Post(secret, chat, ask("sim-in100-out100", bound(400)))
+	w.Signal(syscall.SIGHUP) // of a file that has not changed
+	w.Eventually("reloaded by the signal alone", eventually, func() bool { return strings.Contains(w.Log(), "configuration reloaded") })
 	w.WriteConfig(strings.Replace(s.config(w), "name: search", "name: found", 1))
 	w.Signal(syscall.SIGHUP)
-	w.Eventually("reloaded", 2*time.Second, func() bool { return w.Admin("GET", "/admin/v1/teams/search", "").Status == 404 })
+	w.Eventually("reloaded", eventually, func() bool { return w.Admin("GET", "/admin/v1/teams/search", "").Status == 404 })
 	if got := w.Limit("found", "tokens").Remaining; got != 1000 {
 		t.Errorf("got %v left of a new team's budget, want all 1000", got)
 	}
 	w.WriteConfig(strings.Replace(s.config(w), "per: month", "per: week", 1))
 	w.Signal(syscall.SIGHUP)
-	w.Eventually("reloaded", 2*time.Second, func() bool { return w.Admin("GET", "/admin/v1/teams/search", "").Status == 200 })
+	w.Eventually("reloaded", eventually, func() bool { return w.Admin("GET", "/admin/v1/teams/search", "").Status == 200 })
 	if got := w.Limit("search", "tokens").Remaining; got != 1000 {
 		t.Errorf("got %v left of a budget with another period, want all 1000", got)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"llmgw/internal/gatewaytest"
 )
@@ -68,7 +67,7 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 		{what: "it can never fit", setup: setup{common: "{name: all, unit: tokens, amount: 1000, per: minute, burst: 2000}"},
 			body: ask("sim", bound(2001)), status: 400, code: "exceeds_limit", kind: "invalid_request_error", by: "gateway/all", retry: tooLong, capacity: 2000},
 		{what: "no slot", setup: setup{limits: "{name: slots, unit: concurrency, amount: 2}"},
-			before: func(w *world) { w.hold(2, ask("sim-wait1s-out1")) },
+			before: func(w *world) { w.hold(2, ask("sim-wait4s-out1")) },
 			body:   ask("sim"), status: 429, code: "concurrency_exceeded", kind: "concurrency", by: "team/search/slots", retry: sleepIt, capacity: 2},
 		{what: "held by the caller's own calls", setup: setup{limits: "{name: tpm, unit: tokens, amount: 60000, per: minute, burst: 1000, bank: 1}"},
 			before: func(w *world) {
@@ -167,15 +166,11 @@ func retryTold(a gatewaytest.Answer) string {
 
 func TestWaitingIsBoundedByTheClient(t *testing.T) {
 	w := start(t, setup{limits: "{name: slot, unit: concurrency, amount: 1, on_exceed: wait, max_wait: 20s}"})
-	w.hold(1, ask("sim-wait2s-out1"))
-	began := time.Now()
-	for _, most := range []string{"0s", "100ms"} {
+	w.hold(1, ask("sim-wait4s-out1"))
+	for _, most := range []string{"0s", "100ms"} { // who waited for the slot would get it
 		if a := w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-Max-Wait", most); a.Status != http.StatusTooManyRequests || a.Code() != "concurrency_exceeded" {
 			t.Errorf("%s: got %d %q, want 429 concurrency_exceeded", most, a.Status, a.Code())
 		}
-	}
-	if waited := time.Since(began); waited > 1500*time.Millisecond {
-		t.Errorf("both were refused after %v, want 100 ms and what a busy machine adds", waited)
 	}
 	if a := w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-Max-Wait", "1h"); a.Status != http.StatusOK {
 		t.Errorf("a client that has time: got %d, want to wait for the slot", a.Status)

@@ -10,7 +10,7 @@ import (
 
 func TestTwoInstancesGrantExactlyWhatTheBudgetHolds(t *testing.T) {
 	w := start(t, setup{gateways: 2, redis: true, limits: monthly("tokens", "tokens", 50*100) + "\n{name: slots, unit: concurrency, amount: 500}"})
-	answers := w.together(200, ask("sim-in8-out30-wait700ms", bound(100)))
+	answers := w.together(200, ask("sim-in8-out30-wait2s", bound(100)))
 	if ok, no := count(answers, 200), count(answers, 429); ok != 50 || no != 150 {
 		t.Errorf("got %d granted and %d refused, want 50 and 150", ok, no)
 	}
@@ -82,9 +82,10 @@ func slowest(goroutines, n int, call func()) time.Duration {
 	return worst
 }
 
-// withinReach checks that the gateway adds no more than extra to what the
-// provider itself takes at the same time on the same machine. The machine may
-// stumble over either: the best of five rounds counts.
+// withinReach checks that what the gateway takes is no more than extra above a
+// reference, such as what the provider itself takes, that was measured in the same
+// round on the same machine. The machine may stumble over either: the best of five
+// rounds counts.
 func (w *world) withinReach(extra time.Duration, round func() (got, reference time.Duration)) {
 	w.t.Helper()
 	best := time.Hour
@@ -109,8 +110,8 @@ func TestF2EachLimitSaysWhatHappensWithoutTheStore(t *testing.T) {
 		t.Run(s.policy, func(t *testing.T) {
 			w := start(t, setup{redis: true, gateways: 2, limits: "{name: rph, unit: requests, amount: 10, per: hour, when_store_down: " + s.policy + "}", store: "heartbeat: 100ms"})
 			w.all = w.all[:1]
-			// Three heartbeats long, so that each instance has heard of the other.
-			if a := w.Post(other, chat, ask("sim-out1-wait300ms")); a.Status != 200 {
+			// Ten heartbeats long, so that each instance has heard of the other.
+			if a := w.Post(other, chat, ask("sim-out1-wait1s")); a.Status != 200 {
 				t.Fatalf("got %d\n%s", a.Status, a.Body)
 			}
 			w.redis.Kill()

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -185,17 +186,15 @@ func TestC19AStreamThatTheProviderCutsEndsVisibly(t *testing.T) {
 
 func TestC21TheFirstChunkIsNotHeldBack(t *testing.T) {
 	w := start(t, setup{})
-	began := time.Now()
-	resp, err := w.Open(secret, chat, ask("sim-out2-chunks2-every2s", streamed))
+	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	defer cancel()
+	resp, err := send(ctx, w.Gateway, chat, ask("sim-out2-chunks2-every1h", streamed))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if got := time.Since(began); got > time.Second {
-		t.Errorf("the first byte came after %v, with the next chunk 2 s away", got)
+		t.Errorf("the first byte, an hour before the second chunk: %v", err)
 	}
 }
 
