@@ -196,7 +196,7 @@ func (g *Gateway) record(rec *record) {
 	if !rec.first.IsZero() {
 		timing.FirstToken = rec.first.Sub(rec.began)
 	}
-	g.Metrics.RequestDone(telemetry.RequestLabels{
+	defer g.Metrics.RequestDone(telemetry.RequestLabels{ // when its tokens are counted
 		Team: rec.caller.teamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.outcome),
 	}, timing)
 	if s := rec.settlement; s != nil && s.goesOn != "" {
