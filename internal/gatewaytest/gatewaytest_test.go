@@ -32,7 +32,7 @@ teams:
 
 func TestAGatewayIsStartedSeenAndStopped(t *testing.T) {
 	p := StartProvider(t, fakellm.Options{})
-	g := Start(t, config(p, `{name: daily, unit: tokens, amount: 1000, per: day}`))
+	g := Start(t, config(p, `{name: monthly, unit: tokens, amount: 1000, per: month}`))
 
 	got := g.Post(key, "/v1/chat/completions", `{"model":"sim-in20-out5","messages":[],"max_tokens":10}`)
 	if got.Status != http.StatusOK || !strings.Contains(got.Body, "the budget of every team") || got.Code() != "" {
@@ -41,9 +41,9 @@ func TestAGatewayIsStartedSeenAndStopped(t *testing.T) {
 	if seen := p.Saw("sim-in20-out5"); len(seen) != 1 || seen[0].Key != "k" {
 		t.Errorf("the provider saw %+v, want one request with its own key", seen)
 	}
-	p.AwaitIdle(time.Second)
-	g.Eventually("settled", 5*time.Second, func() bool { return g.Limit("search", "daily").Open == 0 })
-	if l := g.Limit("search", "daily"); l.Remaining != 975 || l.Capacity != 1000 || l.Unit != "tokens" {
+	p.AwaitIdle(5 * time.Second)
+	g.Eventually("settled", 5*time.Second, func() bool { return g.Limit("search", "monthly").Open == 0 })
+	if l := g.Limit("search", "monthly"); l.Remaining != 975 || l.Capacity != 1000 || l.Unit != "tokens" {
 		t.Errorf("limit = %+v, want 975 of 1000 tokens", l)
 	}
 	g.Eventually("counted", 5*time.Second, func() bool {
@@ -51,8 +51,8 @@ func TestAGatewayIsStartedSeenAndStopped(t *testing.T) {
 	})
 
 	spent := g.Post(key, "/v1/chat/completions", `{"model":"sim","messages":[],"max_tokens":985}`)
-	if spent.Status != http.StatusTooManyRequests || spent.Code() != "insufficient_quota" || spent.LimitedBy() != "team/search/daily" {
-		t.Errorf("985 more: %d %q by %q, want 429 insufficient_quota by team/search/daily", spent.Status, spent.Code(), spent.LimitedBy())
+	if spent.Status != http.StatusTooManyRequests || spent.Code() != "insufficient_quota" || spent.LimitedBy() != "team/search/monthly" {
+		t.Errorf("985 more: %d %q by %q, want 429 insufficient_quota by team/search/monthly", spent.Status, spent.Code(), spent.LimitedBy())
 	}
 	if code := g.Stop(); code != 0 {
 		t.Errorf("exit code %d, want 0:\n%s", code, g.Log())
@@ -114,10 +114,10 @@ func TestAPausedGatewayDoesNotAnswer(t *testing.T) {
 
 func TestAConfigurationIsReplaced(t *testing.T) {
 	p := StartProvider(t, fakellm.Options{})
-	g := Start(t, config(p, `{name: daily, unit: tokens, amount: 1000, per: day}`))
-	g.WriteConfig(config(p, `{name: daily, unit: tokens, amount: 3000, per: day}`))
+	g := Start(t, config(p, `{name: monthly, unit: tokens, amount: 1000, per: month}`))
+	g.WriteConfig(config(p, `{name: monthly, unit: tokens, amount: 3000, per: month}`))
 	g.Signal(syscall.SIGHUP)
-	g.Eventually("reloaded", 10*time.Second, func() bool { return g.Limit("search", "daily").Amount == 3000 })
+	g.Eventually("reloaded", 10*time.Second, func() bool { return g.Limit("search", "monthly").Amount == 3000 })
 }
 
 func TestAConfigurationWithAMistakeIsTold(t *testing.T) {
