@@ -13,10 +13,20 @@ const (
 	ratioMost  = 4.0
 	ratioRate  = 0.08 // the weight of a new answer once there were many
 	spreadRate = 0.03 // likewise for the error, which must not jump
-	spread     = 2.7  // how many mean errors are added to a reserve
-	marginMost = 0.5  // of the ratio
+	marginMost = 1.0  // of the ratio
 	tinyPrompt = 50   // prompts below it teach nothing
 	fullPrompt = 400  // prompts from here on count fully
+)
+
+// How many mean errors are added to a reserve: one more after each answer that
+// used more than that, a hundredth less after each, within bounds. So one answer
+// of a hundred uses more in the long run, whatever the errors are like.
+const (
+	spreadFirst = 3.0
+	spreadLeast = 1.5
+	spreadMost  = 12.0
+	spreadUp    = 1.0
+	spreadDown  = spreadUp / 100
 )
 
 // ratioKey is a model at a provider, and the kind of text that dominates: a
@@ -45,13 +55,18 @@ func dominant(bytes [classes]int) string {
 	return "latin"
 }
 
-// ratio is what is known of a model: the mean of used ÷ estimated and the mean
-// error of having predicted with it. The zero ratio knows nothing.
+// ratio is what is known of a model: the mean of used ÷ estimated, the mean
+// error of having predicted with it, and how many of these a reserve needs on
+// top. The zero ratio knows nothing.
 type ratio struct {
-	mean, deviation float64
-	weight          float64 // of what was learned; the mean is plain while it is small
-	answers         int64
+	mean, deviation, spread float64
+
+	weight  float64 // of what was learned; the mean is plain while it is small
+	answers int64
 }
+
+// reserve is the mean with a margin for the spread.
+func (r ratio) reserve() float64 { return r.mean + min(r.spread*r.deviation, marginMost*r.mean) }
 
 // ratios learns one ratio for each model. It is safe for concurrent use, and
 // bounded: the one with the fewest answers makes room.
@@ -88,7 +103,7 @@ func (r *ratios) reserve(k ratioKey) float64 {
 	if got.answers == 0 {
 		return 1
 	}
-	return got.mean + min(spread*got.deviation, marginMost*got.mean)
+	return got.reserve()
 }
 
 // observe learns from an answer whose input was estimated (without anything
@@ -121,6 +136,14 @@ func (r ratio) next(seen, estimated float64) ratio {
 	r.weight += w
 	r.answers++
 	rate := max(w/r.weight, ratioRate*w)
+	switch {
+	case r.answers <= 2: // there was no error yet to compare with
+		r.spread = spreadFirst
+	case seen > r.reserve():
+		r.spread = min(spreadMost, r.spread+spreadUp-spreadDown)
+	default:
+		r.spread = max(spreadLeast, r.spread-spreadDown)
+	}
 	if r.answers > 1 {
 		r.deviation += max(w/r.weight, spreadRate*w) * (math.Abs(seen-r.mean) - r.deviation)
 	}

@@ -70,6 +70,77 @@ func TestRatiosAreLearnedWithinFiftyAnswers(t *testing.T) {
 	}
 }
 
+func TestFewAnswersUseMoreThanWasReservedWhateverTheErrorsAreLike(t *testing.T) {
+	const first, after = 50, 1000
+	for what, s := range map[string]struct {
+		seen  func(r *rand.Rand, i int) float64
+		least float64 // what surely must be reserved
+		most  float64 // on average
+	}{
+		"small, both ways": {func(r *rand.Rand, _ int) float64 { return 1.3 * (1 + 0.01*r.NormFloat64()) }, 1.3, 1.36},
+		"large, both ways": {func(r *rand.Rand, _ int) float64 { return 1.3 * math.Exp(0.1*r.NormFloat64()) }, 1.4, 1.8},
+		"none is likelier": {func(r *rand.Rand, _ int) float64 { return 0.8 + 0.4*r.Float64() }, 1.1, 1.5},
+		"one of twenty, upward": {func(r *rand.Rand, _ int) float64 {
+			if r.IntN(20) == 0 {
+				return 1.25
+			}
+			return 1 + 0.02*r.NormFloat64()
+		}, 1.1, 1.5},
+		"a long tail":                 {func(r *rand.Rand, _ int) float64 { return 1 + 0.05*r.ExpFloat64() }, 1.1, 1.5},
+		"a model that slowly changes": {func(r *rand.Rand, i int) float64 { return 1 + float64(i)/2000 + 0.02*r.NormFloat64() }, 1, 1.6},
+	} {
+		r := rand.New(rand.NewPCG(4, uint64(len(what))))
+		var known ratio
+		over, reserved := 0, 0.0
+		for i := range first + after {
+			seen := s.seen(r, i)
+			if i >= first {
+				reserved += known.reserve() / after
+				if seen > known.reserve() {
+					over++
+				}
+			}
+			known = known.next(seen, 1000)
+		}
+		if over*50 >= after {
+			t.Errorf("%s: %d of %d answers used more than was reserved, want < 2 %%", what, over, after)
+		}
+		if reserved < s.least || reserved > s.most {
+			t.Errorf("%s: %.2f times the estimate is reserved on average, want %.2f to %.2f", what, reserved, s.least, s.most)
+		}
+	}
+}
+
+func TestTheMarginGrowsWithEachAnswerAboveItAndShrinksSlowly(t *testing.T) {
+	var r ratio
+	for _, seen := range []float64{1, 1.1, 1, 1.1} {
+		r = r.next(seen, 1000)
+	}
+	if want := spreadFirst - 2*spreadDown; math.Abs(r.spread-want) > 1e-9 {
+		t.Fatalf("after two answers within the reserve the spread is %v, want %v", r.spread, want)
+	}
+	before := r.spread
+	if r = r.next(2, 1000); math.Abs(r.spread-(before+spreadUp-spreadDown)) > 1e-9 {
+		t.Errorf("an answer above the reserve brings it from %v to %v, want one more", before, r.spread)
+	}
+	for range 1000 {
+		r = r.next(r.mean, 1000)
+	}
+	if r.spread != spreadLeast {
+		t.Errorf("it shrinks to %v, want %v", r.spread, spreadLeast)
+	}
+	for i := range 30 {
+		r = r.next([]float64{ratioLeast, ratioMost}[i%2], 1000)
+		r = r.next(ratioMost, 1000)
+	}
+	if r.spread > spreadMost {
+		t.Errorf("it grows to %v, want %v at most", r.spread, spreadMost)
+	}
+	if r = (ratio{mean: 1.2, deviation: 3, spread: 3}); r.reserve() != 2.4 {
+		t.Errorf("%v is reserved, want twice the mean at most", r.reserve())
+	}
+}
+
 func TestWhatTeachesNothing(t *testing.T) {
 	big := Estimate{Input: 1000, base: 1000, Parts: Parts{Text: 1000, Factor: 1}}
 	used := tokens.Usage{Input: 3000}

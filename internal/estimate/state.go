@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -20,6 +21,7 @@ type ratioState struct {
 	Class     string  `json:"class,omitempty"`
 	Mean      float64 `json:"mean"`
 	Deviation float64 `json:"deviation"`
+	Spread    float64 `json:"spread,omitempty"` // 0: as at first
 	Weight    float64 `json:"weight"`
 	Answers   int64   `json:"answers"`
 }
@@ -38,7 +40,7 @@ func (e *Estimator) Snapshot() []byte {
 	s := state{Version: stateVersion}
 	e.ratios.mu.RLock()
 	for k, r := range e.ratios.all {
-		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, k.class, r.mean, r.deviation, r.weight, r.answers})
+		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, k.class, r.mean, r.deviation, r.spread, r.weight, r.answers})
 	}
 	e.ratios.mu.RUnlock()
 	e.outputs.mu.RLock()
@@ -92,7 +94,7 @@ func (e *Estimator) merge(s state) {
 		k := ratioKey{r.Provider, r.Model, r.Class}
 		old, known := e.ratios.all[k]
 		if r.Answers > old.answers && (known || len(e.ratios.all) < e.ratios.most) {
-			e.ratios.all[k] = ratio{r.Mean, r.Deviation, r.Weight, r.Answers}
+			e.ratios.all[k] = ratio{r.Mean, r.Deviation, cmp.Or(r.Spread, spreadFirst), r.Weight, r.Answers}
 		}
 	}
 	e.ratios.mu.Unlock()
@@ -127,7 +129,7 @@ func parseState(snapshot []byte) (state, error) {
 		return state{}, fmt.Errorf("version %d, want %d", s.Version, stateVersion)
 	}
 	for _, r := range s.Ratios {
-		if !(r.Mean >= ratioLeast && r.Mean <= ratioMost) || !(r.Deviation >= 0 && r.Deviation <= ratioMost) ||
+		if !(r.Mean >= ratioLeast && r.Mean <= ratioMost) || !(r.Deviation >= 0 && r.Deviation <= ratioMost) || !(r.Spread >= 0 && r.Spread <= spreadMost) ||
 			!(r.Weight > 0 && r.Weight < math.MaxInt64) || r.Answers <= 0 {
 			return state{}, fmt.Errorf("ratio of %s/%s out of range", r.Provider, r.Model)
 		}

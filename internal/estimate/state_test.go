@@ -61,6 +61,16 @@ func TestMergingKeepsTheRecordOfMoreAnswers(t *testing.T) {
 	}
 }
 
+func TestASnapshotOfBeforeSpreadsWereLearnedIsTaken(t *testing.T) {
+	e := New(Config{})
+	if err := e.Merge([]byte(`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1.5,"deviation":0.1,"weight":50,"answers":99}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.ratios.reserve(ratioKey{"p", "m", ""}); got != 1.5+spreadFirst*0.1 {
+		t.Errorf("%v is reserved, want %v", got, 1.5+spreadFirst*0.1)
+	}
+}
+
 func TestMergingStaysWithinTheBound(t *testing.T) {
 	big := New(Config{})
 	for i := range 50 {
@@ -84,6 +94,7 @@ func TestASnapshotThatIsNoneIsRefusedWhole(t *testing.T) {
 		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":0.1,"deviation":0,"weight":1,"answers":99}]}`,
 		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":-1,"weight":1,"answers":99}]}`,
 		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":0,"weight":0,"answers":99}]}`,
+		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":0,"spread":13,"weight":1,"answers":99}]}`,
 		`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1,"deviation":0,"weight":1,"answers":0}]}`,
 		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"9999":1}}]}`,
 		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"-1":1}}]}`,
