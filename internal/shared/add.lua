@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the hash
 -- ARGV[1]  time to live in ms; 0: unchanged
--- ARGV[2]  the writer's hidden field; empty: no batch number
+-- ARGV[2]  the writer's hidden field
 -- ARGV[3]  the batch's number
 -- ARGV[4…] field, delta, field, delta, …
 -- returns  1 if added, 0 if the batch was there already, -1 if a field is not
@@ -11,10 +11,8 @@
 -- memory.go has the same rules in Go. Numbers stay texts on their way to
 -- HINCRBY, which counts in 64 bits; Lua's are doubles.
 local key, writer, batch = KEYS[1], ARGV[2], tonumber(ARGV[3])
-if writer ~= '' then
-  local last = redis.call('HGET', key, writer)
-  if last and batch <= tonumber(last) then return 0 end
-end
+local last = redis.call('HGET', key, writer)
+if last and batch <= tonumber(last) then return 0 end
 local isNew = {}
 for i = 4, #ARGV, 2 do
   isNew[i] = redis.call('HEXISTS', key, ARGV[i]) == 0
@@ -32,6 +30,6 @@ for i = 4, #ARGV, 2 do
     return -1
   end
 end
-if writer ~= '' then redis.call('HSET', key, writer, ARGV[3]) end
+redis.call('HSET', key, writer, ARGV[3])
 if ARGV[1] ~= '0' then redis.call('PEXPIRE', key, ARGV[1]) end
 return 1

@@ -79,21 +79,11 @@ func (m *Memory) Delete(ctx context.Context, name, field string) error {
 	return nil
 }
 
-// Add adds deltas to the whole numbers in the map called name, all or none; a
-// missing field is 0. The map expires ttl after its last Add; 0: never. It
-// returns ErrNotNumber if a field is a text.
-func (m *Memory) Add(ctx context.Context, name string, deltas map[string]int64, ttl time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.add(m.open(name), name, deltas, ttl)
-}
-
-// AddOnce is Add for a writer that numbers its batches upwards from 1 and may
-// send one again: a batch whose number is not above the last one that this map
-// took from the writer is not added, and no error.
+// AddOnce adds deltas to the whole numbers in the map called name, all or none; a
+// missing field is 0. The map expires ttl after what was last added; 0: never. It
+// returns ErrNotNumber if a field is a text. The writer numbers its batches
+// upwards from 1 and may send one again: a batch whose number is not above the
+// last one that this map took from the writer is not added, and no error.
 func (m *Memory) AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -77,22 +77,14 @@ func (r *Redis) Delete(ctx context.Context, name, field string) error {
 	return nil
 }
 
-// Add adds deltas to the whole numbers in the map called name, all or none; a
-// missing field is 0. The map expires ttl after its last Add; 0: never. It
-// returns ErrNotNumber if a field is a text. After any other error it may or
-// may not have been done.
-func (r *Redis) Add(ctx context.Context, name string, deltas map[string]int64, ttl time.Duration) error {
-	return r.run(ctx, name, []any{ttl.Milliseconds(), "", 0}, deltas)
-}
-
-// AddOnce is Add for a writer that numbers its batches upwards from 1 and may
-// send one again: a batch whose number is not above the last one that this map
-// took from the writer is not added, and no error.
+// AddOnce adds deltas to the whole numbers in the map called name, all or none; a
+// missing field is 0. The map expires ttl after what was last added; 0: never. It
+// returns ErrNotNumber if a field is a text. After any other error it may or may
+// not have been done. The writer numbers its batches upwards from 1 and may send
+// one again: a batch whose number is not above the last one that this map took
+// from the writer is not added, and no error.
 func (r *Redis) AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error {
-	return r.run(ctx, name, []any{ttl.Milliseconds(), writerMark + writer, batch}, deltas)
-}
-
-func (r *Redis) run(ctx context.Context, name string, args []any, deltas map[string]int64) error {
+	args := []any{ttl.Milliseconds(), writerMark + writer, batch}
 	for field, delta := range deltas {
 		args = append(args, field, strconv.FormatInt(delta, 10))
 	}

@@ -40,9 +40,9 @@ func TestMemoryAndRedisAreTheSame(t *testing.T) {
 		default:
 			// One field is sure to be a number: all or none of both.
 			delta, beside := deltas[random.IntN(len(deltas))], random.Int64N(5)
-			what = fmt.Sprintf("Add(%s, %s: %d, n: %d)", name, field, delta, beside)
+			what = fmt.Sprintf("AddOnce(%s, new, %s: %d, n: %d)", name, field, delta, beside)
 			do = func(s store) error {
-				return s.Add(t.Context(), name, map[string]int64{field: delta, "n": beside}, 0)
+				return s.AddOnce(t.Context(), name, "new", int64(step+1), map[string]int64{field: delta, "n": beside}, 0)
 			}
 		}
 		got, want := do(memory), do(remote)

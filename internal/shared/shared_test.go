@@ -22,7 +22,6 @@ type store interface {
 	FieldsOf(ctx context.Context, names []string) ([]map[string]string, error)
 	Set(ctx context.Context, name, field, value string) error
 	Delete(ctx context.Context, name, field string) error
-	Add(ctx context.Context, name string, deltas map[string]int64, ttl time.Duration) error
 	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
 }
 
@@ -127,9 +126,9 @@ func TestManyMapsAreReadInTheirOrder(t *testing.T) {
 func TestNumbersAddUp(t *testing.T) {
 	overBoth(t, func(t *testing.T, s store) {
 		ctx := t.Context()
-		must(t, s.Add(ctx, "n", map[string]int64{"a": 5, "b": -3}, 0))
-		must(t, s.Add(ctx, "n", map[string]int64{"a": 1 << 60, "c": 0}, time.Hour))
-		must(t, s.Add(ctx, "n", nil, 0))
+		must(t, s.AddOnce(ctx, "n", "w", 1, map[string]int64{"a": 5, "b": -3}, 0))
+		must(t, s.AddOnce(ctx, "n", "w", 2, map[string]int64{"a": 1 << 60, "c": 0}, time.Hour))
+		must(t, s.AddOnce(ctx, "n", "w", 3, nil, 0))
 		want(t, s, "n", map[string]string{"a": "1152921504606846981", "b": "-3", "c": "0"})
 	})
 }
@@ -138,17 +137,15 @@ func TestAnAdditionThatCannotBeDoneChangesNothing(t *testing.T) {
 	overBoth(t, func(t *testing.T, s store) {
 		ctx := t.Context()
 		must(t, s.Set(ctx, "n", "text", "hello"))
-		must(t, s.Add(ctx, "n", map[string]int64{"full": math.MaxInt64, "a": 1, "b": -7}, 0))
+		must(t, s.AddOnce(ctx, "n", "other", 1, map[string]int64{"full": math.MaxInt64, "a": 1, "b": -7}, 0))
 		before := fields(t, s, "n")
 		for _, bad := range []map[string]int64{
 			{"a": 1, "b": -2, "new": 3, "text": 1},
 			{"a": 1, "b": 5, "full": 1},
 			{"text": 0},
 		} {
-			for _, err := range []error{s.Add(ctx, "n", bad, 0), s.AddOnce(ctx, "n", "w", 1, bad, 0)} {
-				if !errors.Is(err, ErrNotNumber) {
-					t.Errorf("%v: error %v, want ErrNotNumber", bad, err)
-				}
+			if err := s.AddOnce(ctx, "n", "w", 1, bad, 0); !errors.Is(err, ErrNotNumber) {
+				t.Errorf("%v: error %v, want ErrNotNumber", bad, err)
 			}
 		}
 		want(t, s, "n", before)
@@ -217,7 +214,6 @@ func TestCallsHonourTheirContext(t *testing.T) {
 		for what, err := range map[string]error{
 			"Fields": errFields, "FieldsOf": errFieldsOf,
 			"Set": s.Set(ctx, "a", "f", "v"), "Delete": s.Delete(ctx, "a", "f"),
-			"Add":     s.Add(ctx, "a", map[string]int64{"n": 1}, 0),
 			"AddOnce": s.AddOnce(ctx, "a", "w", 1, map[string]int64{"n": 1}, 0),
 		} {
 			if !errors.Is(err, context.Canceled) {
@@ -231,16 +227,16 @@ func TestCallsHonourTheirContext(t *testing.T) {
 func TestMemoryForgetsWhatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(Memory)
-		must(t, m.Add(t.Context(), "minute", map[string]int64{"n": 1}, time.Minute))
+		must(t, m.AddOnce(t.Context(), "minute", "w", 1, map[string]int64{"n": 1}, time.Minute))
 		must(t, m.Set(t.Context(), "kept", "f", "v"))
 		time.Sleep(59 * time.Second)
-		must(t, m.Add(t.Context(), "minute", map[string]int64{"n": 1}, time.Minute))
+		must(t, m.AddOnce(t.Context(), "minute", "w", 2, map[string]int64{"n": 1}, time.Minute))
 		time.Sleep(59 * time.Second)
 		want(t, m, "minute", map[string]string{"n": "2"})
 		time.Sleep(time.Second)
 		want(t, m, "minute", map[string]string{})
 		for i := range 10 * sweepEvery {
-			must(t, m.Add(t.Context(), fmt.Sprint(i), map[string]int64{"n": 1}, time.Millisecond))
+			must(t, m.AddOnce(t.Context(), fmt.Sprint(i), "w", 1, map[string]int64{"n": 1}, time.Millisecond))
 			time.Sleep(time.Millisecond)
 		}
 		if len(m.maps) > sweepEvery+1 {
@@ -257,7 +253,7 @@ func TestRedisExpiresWhatIsAddedTo(t *testing.T) {
 	if got := c.PTTL(t.Context(), "p:shared:m").Val(); got <= 59*time.Minute || got > time.Hour {
 		t.Errorf("it lives for %v, want an hour", got)
 	}
-	must(t, s.Add(t.Context(), "m", map[string]int64{"n": 1}, 0))
+	must(t, s.AddOnce(t.Context(), "m", "w", 2, map[string]int64{"n": 1}, 0))
 	if got := c.PTTL(t.Context(), "p:shared:m").Val(); got <= 59*time.Minute {
 		t.Errorf("it lives for %v, an addition without time to live changed it", got)
 	}
