@@ -185,9 +185,15 @@ type Report struct {
 	// Seconds is how much sound the provider says that it read, where it bills
 	// that instead of tokens; else 0.
 	Seconds int64
+	// Stream says that the answer comes as events, the last of which ends it.
+	Stream bool
 	// Complete says that the answer ended as the API ends it: a whole document,
-	// or the stream's terminal event.
+	// or the stream's terminal event. Of what is neither, such as sound, only
+	// the end of the transfer tells.
 	Complete bool
+	// Unreadable says that the answer is not what its header says, no JSON or in
+	// another or an unknown encoding; Counted is then by its size.
+	Unreadable bool
 	// Failure is the error document or event that came, or nil.
 	Failure *Failure
 	// Between says that what Feed has returned ends between two events of a

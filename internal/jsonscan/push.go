@@ -6,7 +6,8 @@ type Node struct {
 	// ID is what the Visitor is told of a value here. 0: it is told nothing.
 	ID int
 	// Long says that a string here may be long: it comes by Visitor.Part, and
-	// not by Visitor.Scalar.
+	// not by Visitor.Scalar. An object or array that has no Nodes within comes so
+	// too, as it is written.
 	Long bool
 	// Fields are the members of an object here, by their decoded keys.
 	Fields map[string]*Node
@@ -22,8 +23,9 @@ type Visitor interface {
 	// Scalar tells a whole value: a number or word as it is written, a string
 	// decoded and cut at MaxScalar. value holds until the call returns.
 	Scalar(id int, kind Kind, value []byte)
-	// Part tells the next piece of a long string, decoded; a piece may end
-	// within a character. Part(id, nil) tells that the string has ended.
+	// Part tells the next piece of a long string, decoded, or of a long object or
+	// array; a piece may end within a character. Part(id, nil) tells that the
+	// string has ended.
 	Part(id int, piece []byte)
 }
 
@@ -125,6 +127,7 @@ func (p *Push) step(b []byte, i int) int {
 	case passText:
 		return p.passString(b, i)
 	case passEscape:
+		p.raw(b[i : i+1])
 		p.state = passText
 		return i + 1
 	}
@@ -188,6 +191,7 @@ func (p *Push) open(kind Kind) {
 			p.visitor.Open(p.node.ID, kind)
 		}
 		p.state, p.pass, p.passed = passLevel, 1, kind
+		p.raw(brackets[kind])
 		return
 	}
 	if p.node.ID != 0 {
@@ -199,6 +203,16 @@ func (p *Push) open(kind Kind) {
 	p.state = atKey
 	if kind == Array {
 		p.state, p.node = atValue, p.node.Each
+	}
+}
+
+// brackets are how what is passed over begins.
+var brackets = map[Kind][]byte{Object: []byte("{"), Array: []byte("[")}
+
+// raw tells a piece of what is passed over, if the Node is told that.
+func (p *Push) raw(piece []byte) {
+	if p.node != nil && p.node.Long && len(piece) > 0 {
+		p.visitor.Part(p.node.ID, piece)
 	}
 }
 

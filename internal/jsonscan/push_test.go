@@ -58,6 +58,8 @@ func TestPushTellsWhatStandsAtItsNodes(t *testing.T) {
 		{"a byte order mark", "\xef\xbb\xbf{\"model\":\"m\"}", `1=m`},
 		{"a member", `{"model":"m"}`, `1=m`},
 		{"an escaped key", `{"mod\u0065l":"m"}`, `1=m`},
+		{"an object where text is expected, as it is written", `{"text": {"a" :["x\"}y", 1,{}]} ,"model":"m"}`, `2( {"a" :["x\"}y", 1,{}]})2 1=m`},
+		{"a list where text is expected", `{"text":[1,[2]],"list":[{"text":{}}]}`, `2( [1,[2]])2 5( 6( 2( {})2 )6 )5`},
 		{"a key of another case", `{"Model":"m"}`, ``},
 		{"a long string in pieces", `{"text":"a\n\u00e9\ud83d\ude00\"b"}`, "a\n\u00e9\U0001F600\"b|2"},
 		{"the first and last pairs", `{"text":"\ud800\udc00\udbff\udfff\ud800"}`, "\U00010000\U0010FFFF\uFFFD|2"},

@@ -147,20 +147,24 @@ func (p *Push) endWord() {
 
 // passLevels passes over objects and arrays that no Node describes.
 func (p *Push) passLevels(b []byte, i int) int {
+	start := i
 	for ; i < len(b); i++ {
 		switch b[i] {
 		case '"':
+			p.raw(b[start : i+1])
 			p.state = passText
 			return i + 1
 		case '{', '[':
 			p.pass++
 		case '}', ']':
 			if p.pass--; p.pass == 0 {
+				p.raw(b[start : i+1])
 				p.endPassed()
 				return i + 1
 			}
 		}
 	}
+	p.raw(b[start:])
 	return i
 }
 
@@ -174,6 +178,7 @@ func (p *Push) endPassed() {
 // passString passes over a string that no Node describes.
 func (p *Push) passString(b []byte, i int) int {
 	end := plain(b, i)
+	p.raw(b[i:min(end+1, len(b))])
 	if end == len(b) {
 		return end
 	}

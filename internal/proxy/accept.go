@@ -2,20 +2,15 @@ package proxy
 
 import (
 	"bytes"
-	"compress/gzip"
-	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
-
+	"llmgw/internal/dialect/coding"
 	"llmgw/internal/fault"
 )
 
@@ -47,8 +42,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
-	if encoding == "" || encoding == "identity" {
+	encoding := r.Header.Get("Content-Encoding")
+	if coding.Plain(encoding) {
 		return body, nil
 	}
 	decoded, err := decode(encoding, body, limit)
@@ -116,26 +111,12 @@ func tooLarge(limit int64) error {
 
 // decode undoes a Content-Encoding; the result is at most limit bytes.
 func decode(encoding string, body []byte, limit int64) ([]byte, error) {
-	var r io.Reader
-	var err error
-	switch encoding {
-	case "gzip", "x-gzip":
-		r, err = gzip.NewReader(bytes.NewReader(body))
-	case "deflate":
-		r, err = zlib.NewReader(bytes.NewReader(body))
-	case "br":
-		r = brotli.NewReader(bytes.NewReader(body))
-	case "zstd":
-		var z *zstd.Decoder
-		z, err = zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
-		if err == nil {
-			defer z.Close()
-			r = z
-		}
-	default:
+	r, err := coding.Open(encoding, bytes.NewReader(body))
+	if errors.Is(err, coding.ErrUnknown) {
 		return nil, fault.Invalid("Content-Encoding", fmt.Sprintf("The content encoding %q is not understood; use gzip, deflate, br, zstd or none.", encoding))
 	}
 	if err == nil {
+		defer func() { _ = r.Close() }() // it was read
 		body, err = io.ReadAll(io.LimitReader(r, limit+1))
 	}
 	if err != nil {

@@ -94,9 +94,14 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 		return e
 	}
 	if !r.OutputKnown {
-		e.usage.Output = max(e.usage.Output, r.Counted)
-		if unseen(p.call.Endpoint.Operation) {
-			e.usage.Output = p.expected().Output
+		most := p.expected().Output
+		switch {
+		case unseen(p.call.Endpoint.Operation):
+			e.usage.Output = most
+		case r.Unreadable:
+			e.usage.Output = max(e.usage.Output, min(r.Counted, most))
+		default:
+			e.usage.Output = max(e.usage.Output, r.Counted)
 		}
 		e.estimated = true
 	}
@@ -131,6 +136,9 @@ func (a *relayed) unbegun(err error) ending {
 	a.resp.Meter.End()
 	report := a.resp.Meter.Report()
 	o := a.outcome(err, report)
+	if o == completed {
+		o = upstreamTruncated // all of it came but its end, and the client gets nothing
+	}
 	if len(a.held) == 0 && !a.chargesAll(o) {
 		return unanswered(a.s.plan, a.client, true, err)
 	}
@@ -156,14 +164,14 @@ func (a *relayed) outcome(err error, report dialect.Report) outcome {
 	switch {
 	case report.Complete && a.after == 0:
 		return completed // also if the client left after all of it
-	case a.client.Err() != nil || a.gone:
+	case a.gone || err != nil && a.client.Err() != nil:
 		return clientGone
 	case err == nil && !a.streams && a.resp.Status >= 400, a.streams && report.Failure != nil:
 		return upstreamError // the provider says itself that it failed
 	case err != nil && fault.From(err).Code == fault.UpstreamTimeout:
 		return timedOut
-	case err == nil && !a.streams:
-		return completed // a document that is not what the API gives: settled by estimate
+	case err == nil && (!a.streams || report.Unreadable):
+		return completed // sound, or what is not what the API gives: settled by estimate
 	default:
 		return upstreamTruncated
 	}

@@ -43,7 +43,7 @@ type relayed struct {
 func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, rules *Rules, s *settlement, resp *upstream.Response, rec *record) {
 	a := &relayed{
 		w: w, control: http.NewResponseController(w), rules: rules, s: s, resp: resp, rec: rec, client: r.Context(), left: -1,
-		streams: isStream(s.plan.call, resp),
+		streams: resp.Meter.Report().Stream,
 	}
 	a.holds = !a.streams && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {
@@ -61,20 +61,6 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, rules *Rules, s 
 		return
 	}
 	a.finish(err)
-}
-
-// isStream tells whether an answer is a stream of events: the media types that
-// are, and what answers a call for a stream without a length, as Gemini's array.
-func isStream(c *dialect.Call, resp *upstream.Response) bool {
-	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	switch strings.TrimSpace(kind) {
-	case "text/event-stream", "application/x-ndjson", "application/vnd.amazon.eventstream":
-		return true
-	case "application/json":
-		return c.Stream && resp.Status < 400 && contentLength(resp.Header) < 0
-	default:
-		return false
-	}
 }
 
 // writeHead sends status and headers, once.
@@ -160,11 +146,14 @@ func (a *relayed) take(p []byte) {
 	if a.left >= 0 {
 		a.left -= int64(len(p))
 	}
+	if a.left == 0 {
+		a.resp.Meter.End() // a document holds nothing back
+	}
 	var report dialect.Report
 	if !a.streams && a.left <= 0 {
 		report = a.resp.Meter.Report()
 	}
-	whole := report.Complete
+	whole := report.Complete || a.left == 0 && !a.gone && !a.s.plan.call.Detached
 	if whole {
 		a.s.settle(metered(a.s.plan, completed, a.resp.Status, report))
 		a.rec.asking.told(a.resp.Status, report)

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"llmgw/internal/dialect/coding"
 	"llmgw/internal/fault"
 )
 
@@ -221,16 +221,14 @@ func rejectsUsage(status int, body []byte) bool {
 }
 
 // start reads the start of an error's body, and returns it as it came and as it
-// reads without its gzip coding. The rest stays in r.
+// reads without its coding. The rest stays in r.
 func start(r io.Reader, h http.Header) (raw, plain []byte) {
 	raw, _ = io.ReadAll(io.LimitReader(r, maxErrorBody)) // what did come is judged
-	if h.Get("Content-Encoding") != "gzip" {
-		return raw, raw
-	}
-	z, err := gzip.NewReader(bytes.NewReader(raw))
+	z, err := coding.Open(h.Get("Content-Encoding"), bytes.NewReader(raw))
 	if err != nil {
 		return raw, raw
 	}
-	plain, _ = io.ReadAll(io.LimitReader(z, maxErrorBody))
+	plain, _ = io.ReadAll(io.LimitReader(z, maxErrorBody)) // as far as it goes
+	_ = z.Close()                                          // it was read
 	return raw, plain
 }

@@ -45,7 +45,7 @@ var block = watch.Places{
 var (
 	Whole = []watch.Places{
 		failure, block.Under("content.*"), read.Under("usage"), produced.Under("usage"), passes.Under("usage.iterations.*"),
-		{"id": watch.ID, "model": watch.Model, "stop_reason": watch.Finish},
+		{"id": watch.ID, "model": watch.Model, "stop_reason": watch.Finish, "content.*.input": watch.ToolText},
 	}
 	Event = []watch.Places{
 		failure, block.Under("content_block"), read.Under("message.usage"), read.Under("usage"), produced.Under("usage"), passes.Under("usage.iterations.*"),

@@ -27,6 +27,7 @@ var conversed = &watch.API{
 		"output.message.content.*.text": watch.Text,
 		"output.message.content.*.reasoningContent.reasoningText.text": watch.Thought,
 		"output.message.content.*.toolUse.name":                        watch.ToolText,
+		"output.message.content.*.toolUse.input":                       watch.ToolText,
 	}),
 	Event: watch.Tree(used.Under("usage"), watch.Places{
 		"message":                     watch.ErrorMessage, // of an exception
@@ -60,11 +61,13 @@ var vendors = watch.Places{
 	"choices.*":                     watch.Choice,
 	"choices.*.index":               watch.Index,
 	"choices.*.finish_reason":       watch.Finish,
+	"text":                          watch.Text, // Cohere
+	"finish_reason":                 watch.Finish,
 }
 
 // metrics are what Bedrock adds to the last event of every model.
 var metrics = watch.Places{
-	"":                          watch.Usage,
+	"":                          watch.LastUsage,
 	"inputTokenCount":           watch.Prompt,
 	"outputTokenCount":          watch.Output,
 	"cacheReadInputTokenCount":  watch.CacheApart,

@@ -182,22 +182,31 @@ func TestTheSignatureIsThatOfItsDefinition(t *testing.T) {
 }
 
 func TestAnyVendorsEventsAreReadInsideTheirFrames(t *testing.T) {
-	frame := func(document string) []byte {
-		payload := fmt.Appendf(nil, `{"bytes":%q,"p":"abc"}`, base64.StdEncoding.EncodeToString([]byte(document)))
-		return stream.AppendFrame(nil, [][2]string{{":event-type", "chunk"}, {":message-type", "event"}}, payload)
-	}
-	var answer []byte
-	for _, document := range []string{`{"generation":"Hi","stop_reason":null}`, `{"generation":" you","stop_reason":"stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":7,"outputTokenCount":3,"cacheReadInputTokenCount":2}}`} {
-		answer = append(answer, frame(document)...)
-	}
-	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Pattern: prefix + ":model" + invokeStream, Operation: dialect.Chat}}, Stream: true}
-	a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/vnd.amazon.eventstream"}}}
-	m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
-	m.Feed(answer)
-	m.End()
-	r := m.Report()
-	if r.Usage != (tokens.Usage{Input: 9, CachedInput: 2, Output: 3}) || r.Counted != 6 || !r.Complete || r.Events != 2 || r.Finish != "stop" {
-		t.Errorf("got %+v", r)
+	const metrics = `"amazon-bedrock-invocationMetrics":{"inputTokenCount":7,"outputTokenCount":3,"cacheReadInputTokenCount":2,"invocationLatency":9}`
+	for _, s := range []struct {
+		what, finish string
+		events       []string
+	}{
+		{"Meta", "stop", []string{`{"generation":"Hi","stop_reason":null}`, `{"generation":" you","stop_reason":"stop",` + metrics + `}`}},
+		{"Cohere", "COMPLETE", []string{`{"is_finished":false,"event_type":"text-generation","text":"Hi you"}`, `{"is_finished":true,"finish_reason":"COMPLETE","response":{"text":"Hi you"},` + metrics + `}`}},
+		{"Amazon Nova", "end_turn", []string{`{"contentBlockDelta":{"delta":{"text":"Hi you"}}}`, `{"messageStop":{"stopReason":"end_turn"}}`, `{"metadata":{"usage":{"inputTokens":7}},` + metrics + `}`}},
+		{"somebody new, whose end only Bedrock tells", "", []string{`{"said":"Hi you","text":"Hi you"}`, `{` + metrics + `}`}},
+	} {
+		c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Pattern: prefix + ":model" + invokeStream, Operation: dialect.Chat}}, Stream: true}
+		a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/vnd.amazon.eventstream"}}}
+		m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
+		for i, event := range s.events {
+			if r := m.Report(); r.Complete && r.Finish == "" {
+				t.Errorf("%s: complete before event %d", s.what, i)
+			}
+			payload := fmt.Appendf(nil, `{"bytes":%q,"p":"abc"}`, base64.StdEncoding.EncodeToString([]byte(event)))
+			m.Feed(stream.AppendFrame(nil, [][2]string{{":event-type", "chunk"}, {":message-type", "event"}}, payload))
+		}
+		m.End()
+		r := m.Report()
+		if r.Usage != (tokens.Usage{Input: 9, CachedInput: 2, Output: 3}) || r.Counted != 6 || !r.Complete || r.Events != len(s.events) || r.Finish != s.finish {
+			t.Errorf("%s: got %+v", s.what, r)
+		}
 	}
 }
 

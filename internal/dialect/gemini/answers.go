@@ -13,6 +13,7 @@ var places = watch.Places{
 	"candidates.*.content.parts.*.text":                watch.Text,
 	"candidates.*.content.parts.*.functionCall":        watch.Begun,
 	"candidates.*.content.parts.*.functionCall.name":   watch.ToolText,
+	"candidates.*.content.parts.*.functionCall.args":   watch.ToolText,
 	"candidates.*.content.parts.*.executableCode.code": watch.ToolText,
 	"candidates.*.content.parts.*.inlineData":          watch.Begun,
 

@@ -18,7 +18,7 @@ func part(text, rest string) string {
 	return `{"candidates":[{"content":{"parts":[{"text":"` + text + `"}],"role":"model"},"index":0}]` + rest + `,"modelVersion":"gemini","responseId":"r"}`
 }
 
-const finish = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fn","args":{"text":"no text"}}}]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":800,"candidatesTokenCount":10,"thoughtsTokenCount":40,"toolUsePromptTokenCount":5,"totalTokenCount":1055}}`
+const finish = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"fn","args":{"to": "x"}}}]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":800,"candidatesTokenCount":10,"thoughtsTokenCount":40,"toolUsePromptTokenCount":5,"totalTokenCount":1055}}`
 
 func TestC14CachedInputAndThoughtsCountOnce(t *testing.T) {
 	want := tokens.Usage{Input: 1005, CachedInput: 800, Output: 50, Reasoning: 40}
@@ -35,7 +35,7 @@ func TestC14CachedInputAndThoughtsCountOnce(t *testing.T) {
 		if out != answer.text || r.Usage != want || !r.Complete || r.Finish != "STOP" {
 			t.Errorf("%s: got %+v", what, r)
 		}
-		if what != "an object" && (r.Events != 4 || r.Counted != tokens.Count(len("abcdef"+"fn"))) {
+		if what != "an object" && (r.Events != 4 || r.Counted != tokens.Count(len(`abcdeffn{"to": "x"}`))) {
 			t.Errorf("%s: got %d events and %d bytes of text", what, r.Events, r.Counted)
 		}
 	}

@@ -265,12 +265,16 @@ func TestLlamaCPPsTimingsAreUsageOfCompletionsToo(t *testing.T) {
 
 func TestMediaAnswersMayBeNoJSON(t *testing.T) {
 	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Operation: dialect.Speech}}}
-	for contentType, complete := range map[string]bool{"audio/mpeg": true, "text/plain": true, "application/json": false} {
+	const answer = "ID3\x04\x00{\"usage\""
+	for contentType, want := range map[string]dialect.Report{
+		"audio/mpeg":       {Events: 1},
+		"text/plain":       {Events: 1, Content: true, Counted: tokens.Count(len(answer))}, // a transcript
+		"application/json": {Events: 1, Unreadable: true, Counted: tokens.Count(len(answer) / 4)},
+	} {
 		a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {contentType}}}
 		m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
-		out, r := relayed(m, "ID3\x04\x00{\"usage\"")
-		if out != "ID3\x04\x00{\"usage\"" || r.Complete != complete || r.InputKnown {
-			t.Errorf("%s: got %+v", contentType, r)
+		if out, r := relayed(m, answer); out != answer || r != want {
+			t.Errorf("%s: got %+v, want %+v", contentType, r, want)
 		}
 	}
 }

@@ -67,7 +67,8 @@ func (c *counts) read(f Field, value []byte) {
 //
 // Where the total is more than its parts the rest is output: reasoning that
 // xAI and Gemini's compatible endpoint do not count in it. Where the cached part
-// is more than its whole, as xAI may report, it stands beside it.
+// is more than its whole, as xAI may report, it stands beside it, and the total
+// may have it or not.
 func (c *counts) usage() tokens.Usage {
 	prompt := c.get(Prompt)
 	if !c.has(Prompt) && c.has(Fresh) {
@@ -83,9 +84,13 @@ func (c *counts) usage() tokens.Usage {
 	if c.get(Cached) > c.get(Prompt) && c.has(Prompt) {
 		u.Input = tokens.Add(u.Input, c.get(Cached))
 	}
+	beside := u.Input - min(u.Input, tokens.Add(prompt, c.get(PromptApart)))
 	u.Input = tokens.Add(u.Input, tokens.Add(c.get(CacheApart), c.get(WrittenApart)))
-	if total := c.get(Total); c.has(Prompt) && total > u.Total() {
-		u.Output = total - u.Input
+	if rest := c.get(Total) - (u.Total() - beside); c.has(Prompt) && rest > 0 {
+		if beside > 0 && rest >= beside && rest != u.Reasoning {
+			rest -= beside
+		}
+		u.Output = tokens.Add(u.Output, rest)
 	}
 	u.CacheWrite = min(u.CacheWrite, u.Input-min(u.CachedInput, u.Input))
 	u.Reasoning = min(u.Reasoning, u.Output)

@@ -1,17 +1,12 @@
 package watch
 
 import (
-	"bufio"
-	"compress/gzip"
-	"compress/zlib"
 	"errors"
 	"io"
 	"iter"
-	"strings"
+	"unicode/utf8"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/zstd"
+	"llmgw/internal/dialect/coding"
 )
 
 // unpacker reads a copy of a compressed answer as it comes. The decoders want
@@ -20,92 +15,73 @@ import (
 //
 //	write ─► next ─► run … Read finds nothing ─► yield ─► write returns
 type unpacker struct {
-	in     []byte
-	closed bool
-	open   decoder
-	out    func([]byte)
-	yield  func(struct{}) bool
-	next   func() (struct{}, bool) // nil until there is something to decode
-	stop   func()
+	encoding string
+	in       []byte
+	closed   bool
+	start    []byte // what came before anything was decoded
+	started  bool   // something was, or start is longer than maxStart
+	plain    bool   // the answer is not compressed, whatever it says
+	failed   bool   // the answer is not what its encoding says, nor plain
+	out      func([]byte)
+	yield    func(struct{}) bool
+	next     func() (struct{}, bool) // nil until there is something to decode
+	stop     func()
 }
 
-// decoder opens a stream; release gives up what it holds.
-type decoder func(io.Reader) (r io.Reader, release func(), err error)
+// maxStart is more than a decoder needs to see that an answer is not compressed.
+const maxStart = 4 << 10
 
 // unpackSize is how much is decoded at a time.
 const unpackSize = 4 << 10
-
-// maxWindow bounds the memory of a zstd decoder.
-const maxWindow = 8 << 20
 
 var errCut = errors.New("the answer was cut")
 
 // newUnpacker returns an unpacker for a Content-Encoding, which hands on what
 // it decodes; nil if it does not know it.
 func newUnpacker(encoding string, out func([]byte)) *unpacker {
-	open := opener(strings.ToLower(strings.TrimSpace(encoding)))
-	if open == nil {
+	if !coding.Known(encoding) {
 		return nil
 	}
-	return &unpacker{open: open, out: out}
-}
-
-func opener(encoding string) decoder {
-	switch encoding {
-	case "gzip", "x-gzip":
-		return func(r io.Reader) (io.Reader, func(), error) {
-			z, err := gzip.NewReader(r)
-			return z, nop, err
-		}
-	case "deflate":
-		return openDeflate
-	case "br":
-		return func(r io.Reader) (io.Reader, func(), error) { return brotli.NewReader(r), nop, nil }
-	case "zstd":
-		return func(r io.Reader) (io.Reader, func(), error) {
-			z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-			if err != nil {
-				return nil, nop, err
-			}
-			return z, z.Close, nil
-		}
-	}
-	return nil
-}
-
-func nop() {}
-
-// openDeflate reads zlib, which the name means, or the bare deflate that some
-// servers send.
-func openDeflate(r io.Reader) (io.Reader, func(), error) {
-	b := bufio.NewReaderSize(r, 512)
-	head, err := b.Peek(2)
-	if err != nil {
-		return nil, nop, err
-	}
-	if head[0]&0x0F == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-		z, err := zlib.NewReader(b)
-		return z, nop, err
-	}
-	return flate.NewReader(b), nop, nil
+	return &unpacker{encoding: encoding, out: out}
 }
 
 // run decodes until the end or an error, then ends: what follows is not read.
 func (u *unpacker) run(yield func(struct{}) bool) {
 	u.yield = yield
-	r, release, err := u.open(u)
-	defer release()
+	r, err := coding.Open(u.encoding, u)
 	if err != nil {
+		u.fail()
 		return
 	}
+	defer func() { _ = r.Close() }() // it was read as far as it goes
 	buf := make([]byte, unpackSize)
 	for {
 		n, err := r.Read(buf)
-		u.out(buf[:n])
+		if n > 0 {
+			u.started, u.start = true, nil
+			u.out(buf[:n])
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			u.fail()
+		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// fail notes that the answer cannot be decoded. If nothing was, it is read as it
+// is: a server may say that it compresses, and not do so.
+func (u *unpacker) fail() {
+	switch {
+	case u.closed: // it was cut
+	case u.started || !utf8.Valid(u.start[:runeEnd(u.start)]):
+		u.failed = true
+	default:
+		u.plain = true
+		u.out(u.start)
+	}
+	u.start = nil
 }
 
 // Read gives the decoder what has come, and gives way while there is nothing.
@@ -125,8 +101,17 @@ func (u *unpacker) Read(p []byte) (int, error) {
 
 // write decodes the next bytes.
 func (u *unpacker) write(p []byte) {
+	if u.plain {
+		u.out(p)
+		return
+	}
 	if u.next == nil {
 		u.next, u.stop = iter.Pull(u.run)
+	}
+	if !u.started && len(u.start) < maxStart {
+		u.start = append(u.start, p...)
+	} else {
+		u.started, u.start = true, nil
 	}
 	u.in = p
 	u.next()

@@ -30,6 +30,7 @@ const (
 	ToolText   // names and arguments of tool calls
 
 	Usage         // the object that reports usage
+	LastUsage     // one that only a stream's last event has
 	Prompt        // tokens read
 	PromptApart   // further tokens read
 	CacheApart    // tokens read from a cache

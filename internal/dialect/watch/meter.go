@@ -1,7 +1,10 @@
 package watch
 
 import (
+	"strings"
+
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/coding"
 	"llmgw/internal/dialect/stream"
 	"llmgw/internal/jsonscan"
 	"llmgw/internal/tokens"
@@ -18,13 +21,15 @@ type Meter struct {
 
 	root     *jsonscan.Node
 	noOutput bool
-	isError  bool // by its status
-	opaque   bool // it is, or may be, something else than JSON
-	packed   bool // it is compressed
-	blind    bool // in a way that is not known
-	inside   bool // an event has begun
-	over     bool // End was called
-	whole    bool // a document was read to its end
+	isError  bool  // by its status
+	opaque   bool  // it is, or may be, something else than JSON
+	isText   bool  // it is text of some kind
+	packed   bool  // it is compressed
+	size     int64 // of what came
+	blind    bool  // in a way that is not known
+	inside   bool  // an event has begun
+	over     bool  // End was called
+	whole    bool  // a document was read to its end
 	events   int
 }
 
@@ -37,7 +42,8 @@ func New(api *API, c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) *M
 	m.root = api.Event
 	if m.format == stream.Document {
 		m.root = api.Document
-		m.opaque = api.Plain && !isJSON(contentType(a.Header))
+		kind := contentType(a.Header)
+		m.opaque, m.isText = api.Plain && !isJSON(kind) && !m.isError, strings.HasPrefix(kind, "text/")
 	}
 	if m.isError {
 		m.root = errorDocument.Document
@@ -45,9 +51,8 @@ func New(api *API, c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) *M
 	if api.Headers != nil {
 		api.Headers(a.Header, m.reading.header)
 	}
-	encoding := a.Header.Get("Content-Encoding")
-	switch {
-	case encoding != "" && encoding != "identity":
+	switch encoding := a.Header.Get("Content-Encoding"); {
+	case !coding.Plain(encoding):
 		m.unpacker = newUnpacker(encoding, m.scan)
 		m.blind = m.unpacker == nil
 		m.packed = true
@@ -73,6 +78,7 @@ func (r *reading) header(f Field, value string) {
 
 // Feed implements dialect.Meter.
 func (m *Meter) Feed(p []byte) []byte {
+	m.size += int64(len(p))
 	switch {
 	case len(p) == 0 || m.over:
 		return p
@@ -105,12 +111,23 @@ func (m *Meter) take(data []byte, what stream.What) {
 		if !m.inside {
 			m.beginEvent()
 		}
+		if m.opaque {
+			m.plain(data)
+			return
+		}
 		m.push.Write(data)
 	case stream.End:
 		if !m.inside {
 			m.beginEvent() // a frame without a payload
 		}
 		m.endEvent()
+	}
+}
+
+// plain reads an answer that is no JSON: what is text was said by the model.
+func (m *Meter) plain(data []byte) {
+	if m.isText {
+		m.reading.Part(Text, data)
 	}
 }
 
@@ -196,9 +213,23 @@ func (m *Meter) Report() dialect.Report {
 		Finish:      r.finish,
 		Model:       r.model,
 		ID:          r.id,
+		Stream:      m.format != stream.Document,
+	}
+	if m.unreadable() {
+		report.Unreadable = true
+		report.Counted = max(report.Counted, tokens.Count(m.size/bytesPerToken))
 	}
 	m.settleZeros(&report)
 	return report
+}
+
+// bytesPerToken is how much of an answer that cannot be read counts as a token.
+const bytesPerToken = 4
+
+// unreadable tells whether the answer is not what it says: coded in a way that
+// is not known, or otherwise than it says, or no JSON.
+func (m *Meter) unreadable() bool {
+	return m.blind || m.unpacker != nil && m.unpacker.failed || m.format == stream.Document && !m.opaque && !m.isError && m.push.Broken()
 }
 
 // settleZeros tells an output of nothing from one that was not reported.
@@ -233,7 +264,7 @@ func (m *Meter) complete() bool {
 	case m.format != stream.Document:
 		return r.ended || r.api.Ends == nil && r.finished()
 	case m.opaque:
-		return m.over && m.events > 0
+		return false // only the end of the transfer tells
 	}
 	return m.whole || m.inside && m.push.Done() && !r.failed && !r.api.Pending[r.now.finish]
 }

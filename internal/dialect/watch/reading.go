@@ -126,7 +126,7 @@ func (r *reading) finished() bool {
 // Open implements jsonscan.Visitor.
 func (r *reading) Open(id int, kind jsonscan.Kind) {
 	switch id {
-	case Usage:
+	case Usage, LastUsage:
 		r.hides = true
 		r.report, r.passes, r.summed = counts{}, counts{}, noPasses
 	case Pass:
@@ -146,8 +146,9 @@ func (r *reading) Open(id int, kind jsonscan.Kind) {
 // Close implements jsonscan.Visitor.
 func (r *reading) Close(id int, _ jsonscan.Kind) {
 	switch id {
-	case Usage:
+	case Usage, LastUsage:
 		r.endReport()
+		r.now.ended = r.now.ended || id == LastUsage
 	case Pass:
 		r.endPass()
 	case Choice:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,22 +144,56 @@ func TestACallWithoutOutputHasAKnownOutputOfNothing(t *testing.T) {
 	}
 }
 
-func TestAPlainAnswerIsCompleteOnceItHasEnded(t *testing.T) {
+func TestWhatIsNoJSONIsNeverKnownToBeWhole(t *testing.T) {
 	plain := &API{Document: sample.Document, Event: sample.Event, Plain: true}
 	m := meter(plain, false, "Content-Type", "audio/mpeg")
 	m.Feed([]byte("ID3"))
-	if m.Report().Complete {
-		t.Error("it is complete before its end")
-	}
 	m.End()
-	if !m.Report().Complete {
-		t.Error("it is not complete at its end")
+	if r := m.Report(); r.Complete || r.Unreadable || r.Stream {
+		t.Errorf("it may have been cut: got %+v", r)
 	}
-	m = meter(plain, false, "Content-Type", "audio/mpeg")
-	m.End()
-	if m.Report().Complete {
-		t.Error("nothing is complete")
+}
+
+func TestAnAnswerThatCannotBeReadIsCountedByItsSize(t *testing.T) {
+	const usage = `{"usage":{"in":5,"out":9}}`
+	for _, s := range []struct {
+		what       string
+		header     []string
+		text       string
+		unreadable bool
+		counted    tokens.Count
+		known      bool
+	}{
+		{"a document", []string{"Content-Type", "application/json"}, usage, false, 0, true},
+		{"a page", []string{"Content-Type", "text/html"}, "<html>1234567890</html>", true, 5, false},
+		{"events that say they are JSON", []string{"Content-Type", "application/json"}, "data: " + usage + "\n\n", true, 8, false},
+		{"no coding, however it is written", []string{"Content-Type", "application/json", "Content-Encoding", "Identity"}, usage, false, 0, true},
+		{"a coding that is not known", []string{"Content-Type", "text/event-stream", "Content-Encoding", "compress"}, "\x1f\x9d\x90 12345678", true, 3, false},
+		{"no gzip, though it says so", []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, usage, false, 0, true},
+		{"events that say they are gzip", []string{"Content-Type", "text/event-stream", "Content-Encoding", "gzip"}, "data: " + usage + "\n\n", false, 0, true},
+		{"neither gzip nor text", []string{"Content-Type", "text/event-stream", "Content-Encoding", "gzip"}, "\xff\xfe\xfd\xfc0123456789ab", true, 4, false},
+		{"gzip that breaks", []string{"Content-Type", "text/event-stream", "Content-Encoding", "gzip"}, gzipped("data: {}\n\n")[:18] + "noise noise noise noise", true, 10, false},
+	} {
+		for _, size := range []int{1, 5, 1 << 10} {
+			m := meter(sample, false, s.header...)
+			for piece := range slices.Chunk([]byte(s.text), size) {
+				m.Feed(piece)
+			}
+			m.End()
+			r := m.Report()
+			if r.Unreadable != s.unreadable || r.Counted != s.counted || r.InputKnown != s.known {
+				t.Errorf("%s, in pieces of %d: got %+v", s.what, size, r)
+			}
+		}
 	}
+}
+
+func gzipped(text string) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text)) // a Builder takes all
+	_ = z.Close()                // as before
+	return b.String()
 }
 
 func TestADocumentMayBeCompleteBeforeItsEndIsTold(t *testing.T) {

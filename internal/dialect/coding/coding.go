@@ -1,0 +1,78 @@
+// Package coding reads bodies that are compressed by one of HTTP's content
+// codings: gzip, deflate, br and zstd. It writes none, and knows nothing of
+// what the bodies hold.
+package coding
+
+import (
+	"bufio"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zstd"
+)
+
+// ErrUnknown says that a Content-Encoding is none of those that can be read.
+var ErrUnknown = errors.New("coding: unknown content coding")
+
+// maxWindow bounds the memory of a zstd decoder. RFC 9659 allows no more over
+// HTTP.
+const maxWindow = 8 << 20
+
+// Plain tells whether a Content-Encoding stands for a body as it is.
+func Plain(name string) bool {
+	name = canonical(name)
+	return name == "" || name == "identity"
+}
+
+// Known tells whether Open can read a Content-Encoding.
+func Known(name string) bool {
+	switch canonical(name) {
+	case "", "identity", "gzip", "x-gzip", "deflate", "br", "zstd":
+		return true
+	}
+	return false
+}
+
+func canonical(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
+
+// Open returns a reader of what r holds in a Content-Encoding. It may read from
+// r, and fails where r is not what the name says, or with ErrUnknown. Close
+// gives up what the reader holds; r is not closed.
+func Open(name string, r io.Reader) (io.ReadCloser, error) {
+	switch canonical(name) {
+	case "", "identity":
+		return io.NopCloser(r), nil
+	case "gzip", "x-gzip":
+		return gzip.NewReader(r)
+	case "deflate":
+		return openDeflate(r)
+	case "br":
+		return io.NopCloser(brotli.NewReader(r)), nil
+	case "zstd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return nil, ErrUnknown
+}
+
+// openDeflate reads zlib, which the name means, or the bare deflate that some
+// servers and clients send.
+func openDeflate(r io.Reader) (io.ReadCloser, error) {
+	b := bufio.NewReaderSize(r, 512)
+	head, err := b.Peek(2)
+	if err != nil {
+		return nil, err
+	}
+	if head[0]&0x0F == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return zlib.NewReader(b)
+	}
+	return flate.NewReader(b), nil
+}
