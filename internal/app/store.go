@@ -98,9 +98,6 @@ func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
 	o.limiter.StoreCall(op, d, err)
 }
 
-// ClockStep does nothing: the keeper has logged it.
-func (o *keeperObserver) ClockStep(time.Duration) {}
-
 // leaseObserver lets the limiter know how asking for leases ended. Their reports
 // and ends are counted alone: in a cluster one call tells all nodes, and one that
 // is away must not take the others' limits down with it.

@@ -34,10 +34,11 @@ type Metrics struct {
 
 	ratios, estimates *prometheus.HistogramVec // for Estimates
 
-	overhead prometheus.Histogram
-	inflight prometheus.Gauge
-	storeUp  prometheus.Gauge
-	reloaded prometheus.Gauge
+	overhead   prometheus.Histogram
+	inflight   prometheus.Gauge
+	storeUp    prometheus.Gauge
+	clockSteps prometheus.Counter
+	reloaded   prometheus.Gauge
 }
 
 // bounds has one bound for each label whose values come from outside, shared by
@@ -176,13 +177,15 @@ func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {
 		return storeMetrics{seconds.WithLabelValues(op), failed.WithLabelValues(op)}
 	})
 	m.storeUp = gauge("llmgw_store_up", "Whether the store of counters answers.")
+	m.clockSteps = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "llmgw_store_clock_steps_total", Help: "Steps of the store's clock by more than a quarter of a second against this instance's."})
 	m.reloaded = gauge("llmgw_config_last_reload_successful", "Whether the last load of the configuration was accepted.")
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "llmgw_build_info", Help: "What is running; always 1.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go_version": build.GoVersion},
 	})
 	info.Set(1)
-	r.MustRegister(m.storeUp, m.reloaded, info,
+	r.MustRegister(m.storeUp, m.clockSteps, m.reloaded, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 

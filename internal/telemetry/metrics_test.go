@@ -56,6 +56,7 @@ func everything(m *Metrics) {
 	m.StoreCall("reserve", 400*time.Microsecond, nil)
 	m.StoreCall("settle", time.Millisecond, errors.New("broken pipe"))
 	m.StoreUp(true)
+	m.ClockStep(-6 * time.Second)
 	m.ConfigReloaded(true)
 	m.LimitLevels(func(context.Context) []Level {
 		return []Level{{"team", "search", "tpm", "tokens", -12, 100000}, {"gateway", "", "usd", "usd", 1.25, 500}}
@@ -98,6 +99,7 @@ func TestEveryMetricOfTheProductIsShownWithItsLabels(t *testing.T) {
 		`llmgw_store_errors_total{op="reserve"} 0`,
 		`llmgw_store_errors_total{op="settle"} 1`,
 		`llmgw_store_up 1`,
+		`llmgw_store_clock_steps_total 1`,
 		`llmgw_config_last_reload_successful 1`,
 		`llmgw_build_info{commit="abc",go_version="go1.26",version="1.2.3"} 1`,
 		`go_goroutines `,

@@ -156,6 +156,9 @@ func (m *Metrics) StoreCall(op string, d time.Duration, err error) {
 // StoreUp says whether the store answers.
 func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(truth(up)) }
 
+// ClockStep counts a step of the store's clock.
+func (m *Metrics) ClockStep(time.Duration) { m.clockSteps.Inc() }
+
 // ConfigReloaded says whether the last configuration was accepted.
 func (m *Metrics) ConfigReloaded(ok bool) { m.reloaded.Set(truth(ok)) }
 
