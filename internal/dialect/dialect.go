@@ -96,8 +96,9 @@ type Call struct {
 
 // Picture is what a request for pictures says that they will be.
 type Picture struct {
-	// Size and Quality are as the request has them; empty: it has none.
-	Size, Quality string
+	// Size, Quality and Fidelity (of its sources) are as the request has them;
+	// empty: it has none.
+	Size, Quality, Fidelity string
 	// Partial is how many unfinished pictures are sent before each.
 	Partial tokens.Count
 	// Prompt and Sources are of a form: where its text stands in Body, and how

@@ -34,9 +34,9 @@ func chatFormatOf(f family, short string) chatFormat {
 	case llama: // three marks and the role, two line feeds, and the end of the turn
 		return chatFormat{message: 5, reply: 5, call: 12}
 	}
-	o := chatFormat{message: 3, name: 1, reply: 3, tools: 9, call: 3, typescript: true}
+	o := chatFormat{message: 3, name: 1, reply: 3, tools: 9, call: 3}
 	if f == openAI {
-		o.together = 19
+		o.together, o.typescript = 19, true
 	}
 	switch {
 	case strings.HasPrefix(short, "gpt-3.5-turbo-0301"):

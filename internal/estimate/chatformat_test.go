@@ -24,7 +24,7 @@ func TestTheFormatsOfChats(t *testing.T) {
 		{[]string{"deepseek-chat", "deepseek-coder"}, chatFormat{message: 2, reply: 2, call: 12}},
 		{[]string{"mistral-nemo", "codestral"}, chatFormat{message: 2, reply: 1, tools: 2, call: 18}},
 		{[]string{"llama-3.3-70b"}, chatFormat{message: 5, reply: 5, call: 12}},
-		{[]string{"command-a"}, with(func(f *chatFormat) { f.together = 0 })},
+		{[]string{"command-a"}, with(func(f *chatFormat) { f.together, f.typescript = 0, false })},
 	} {
 		for _, name := range s.names {
 			rules := Rules{Model: name}

@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"math"
 	"strings"
 )
@@ -21,6 +22,7 @@ const (
 type imageRule struct {
 	kind       imageKind
 	base, tile int     // of tiledImage
+	short      int     // what its short side is brought down to; 0: 768
 	multiplier float64 // of patchedImage
 	limit      patchLimit
 	// low and original replace limit at these levels of detail of patchedImage,
@@ -68,8 +70,10 @@ func imageRuleOf(f family, short string) imageRule {
 		return patched(1.72)
 	case has("o1", "o3"):
 		return imageRule{base: 75, tile: 150}
-	case has("computer-use", "gpt-image"):
+	case has("computer-use"):
 		return imageRule{base: 65, tile: 129}
+	case has("gpt-image", "chatgpt-image"):
+		return imageRule{base: 65, tile: 129, short: 512}
 	case has("gpt-5-nano"):
 		return patched(1.5)
 	case has("gpt-5-mini"):
@@ -133,14 +137,14 @@ func (r imageRule) tokens(s size, detail string) int {
 	return r.tiled(s, detail)
 }
 
-// tiled: fit into 2048², bring the short side down to 768, count tiles.
+// tiled: fit into 2048², bring the short side down, count tiles.
 func (r imageRule) tiled(s size, detail string) int {
 	if detail == "low" {
 		return r.base
 	}
 	s = s.within(2048)
-	if short := min(s.w, s.h); short > 768 {
-		s = size{max(1, s.w*768/short), max(1, s.h*768/short)}
+	if short, most := min(s.w, s.h), cmp.Or(r.short, 768); short > most {
+		s = size{max(1, s.w*most/short), max(1, s.h*most/short)}
 	}
 	return r.base + r.tile*s.patches(512)
 }

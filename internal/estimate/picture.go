@@ -87,10 +87,16 @@ func (r *reader) pictures(c *dialect.Call) {
 	if p.Prompt.End <= len(c.Body) && !p.Prompt.Empty() {
 		r.t.text += r.plain(c.Body[p.Prompt.Start:p.Prompt.End])
 	}
-	for range min(p.Sources, maxSources) {
-		r.t.images += r.imageTokens(nil, nil)
+	each := r.imageTokens(nil, nil)
+	if p.Fidelity == "high" {
+		each += faithfulSource
 	}
+	r.t.images += min(p.Sources, maxSources) * each
 }
+
+// faithfulSource is what a picture costs more that is to be kept to: 4,160 for
+// a square, and this for others.
+const faithfulSource = 6240
 
 // maxSources is how many pictures of a form are counted: more than any API
 // takes.

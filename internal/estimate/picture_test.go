@@ -88,6 +88,11 @@ func TestAFormsPromptAndPicturesAreInput(t *testing.T) {
 	if two.Parts.Images == 0 || two.Input != words+two.Parts.Images {
 		t.Errorf("two pictures: got %+v", two)
 	}
+	c.Picture.Fidelity = "high"
+	if got := estimated(t, e, c).Parts.Images; got != two.Parts.Images+2*faithfulSource {
+		t.Errorf("two pictures to be kept to: got %d, want %d more than %d", got, 2*faithfulSource, two.Parts.Images)
+	}
+	c.Picture.Fidelity = ""
 	c.Picture.Sources, c.Picture.Prompt.End = 1<<40, 1<<40
 	if got := estimated(t, e, c).Parts.Images; got != two.Parts.Images*maxSources/2 {
 		t.Errorf("very many pictures: got %d", got)

@@ -43,7 +43,7 @@ func parseForm(c *dialect.Call, boundary string) error {
 	} else if ok {
 		c.Choices = n
 	}
-	c.Picture = dialect.Picture{Size: text("size"), Quality: text("quality"), Prompt: f.fields["prompt"], Sources: f.pictures}
+	c.Picture = dialect.Picture{Size: text("size"), Quality: text("quality"), Fidelity: text("input_fidelity"), Prompt: f.fields["prompt"], Sources: f.pictures}
 	c.Picture.Partial, _, err = formNumber("partial_images", text("partial_images"), request.FromZero)
 	return err
 }

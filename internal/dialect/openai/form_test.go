@@ -50,7 +50,7 @@ func TestPicturesAreReadOfABodyAndOfAForm(t *testing.T) {
 	if want := (dialect.Picture{Size: "1024x1536", Quality: "low", Partial: 2}); err != nil || c.Picture != want || c.Choices != 3 {
 		t.Errorf("a body: got %+v × %d, %v, want %+v", c.Picture, c.Choices, err, want)
 	}
-	parts := form("model", "m", "prompt", "a cat", "size", "auto", "quality", "high", "partial_images", "0", "image[]", "GIF", "image[]", "GIF", "mask", "GIF")
+	parts := form("model", "m", "prompt", "a cat", "size", "auto", "quality", "high", "input_fidelity", "low", "partial_images", "0", "image[]", "GIF", "image[]", "GIF", "mask", "GIF")
 	r, _ = dialecttest.Request(New(), "POST", "/v1/images/edits", dialect.Header{"Content-Type": {`multipart/form-data; boundary="B"`}}, parts)
 	c, err = New().Parse(r)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestPicturesAreReadOfABodyAndOfAForm(t *testing.T) {
 		t.Errorf("the form's prompt is %q", got)
 	}
 	c.Picture.Prompt = dialect.Span{}
-	if want := (dialect.Picture{Size: "auto", Quality: "high", Sources: 3}); c.Picture != want {
+	if want := (dialect.Picture{Size: "auto", Quality: "high", Fidelity: "low", Sources: 3}); c.Picture != want {
 		t.Errorf("a form: got %+v, want %+v", c.Picture, want)
 	}
 	for _, body := range []string{`{"model":"m","partial_images":-1}`, `{"model":"m","partial_images":1.5}`, `{"model":"m","size":"a","size":"b"}`} {
