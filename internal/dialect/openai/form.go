@@ -145,7 +145,7 @@ func (f *formParts) add(head []byte, value dialect.Span) error {
 	_, isFile := params["filename"]
 	_, twice := f.fields[name]
 	switch name {
-	case "model", "stream", "n", "user", "size", "quality", "partial_images":
+	case "model", "stream", "n", "user", "size", "quality", "input_fidelity", "partial_images":
 		if twice || isFile || value.End-value.Start > maxField {
 			return fault.Invalid(name, fmt.Sprintf("The form must have one field called %s, a short text.", name))
 		}
