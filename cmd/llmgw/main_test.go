@@ -34,6 +34,8 @@ func TestWrongUsageIsToldAndNothingRuns(t *testing.T) {
 		{"simulate --large 70000", exitProblem, "never fits"},
 		{"simulate --pressure -1", exitProblem, "0 to 10 times"},
 		{"simulate --runs 0s", exitProblem, "at least 1"},
+		{"simulate --policy none", exitProblem, "not open, closed or local"},
+		{"simulate --sync 20", exitProblem, "not a duration"},
 		{"help nonsense", exitUsage, `there is no command "nonsense"`},
 	} {
 		code, out, errs := called(t, strings.Fields(s.args)...)
@@ -44,7 +46,7 @@ func TestWrongUsageIsToldAndNothingRuns(t *testing.T) {
 }
 
 func TestSimulatePrintsTablesForTheNumbersGiven(t *testing.T) {
-	code, out, errs := called(t, strings.Fields("simulate --nodes 2 --limit 10 --load 50 --tpm 6000 --large 5000 --reserve 100 --use 50")...)
+	code, out, errs := called(t, strings.Fields("simulate --nodes 2 --limit 10 --load 50 --policy local --tpm 6000 --large 5000 --reserve 100 --use 50")...)
 	if code != exitOK || errs != "" {
 		t.Fatalf("got code %d, stderr %q", code, errs)
 	}
@@ -54,6 +56,9 @@ func TestSimulatePrintsTablesForTheNumbersGiven(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the tables lack %q:\n%s", want, out)
 		}
+	}
+	if strings.Contains(out, "when_store_down: open") {
+		t.Errorf("a policy that was not asked for:\n%s", out)
 	}
 }
 

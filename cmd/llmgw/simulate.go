@@ -25,7 +25,7 @@ func simulate(args []string, io streams) int {
 	f.Int64Var(&m.Reserve, "reserve", 1000, "tokens that a request under --tpm reserves")
 	f.Int64Var(&m.Use, "use", 500, "tokens that it then uses")
 	runs := f.Duration("runs", time.Minute, "how long it holds what it reserved")
-	policy := f.String("when-store-down", "", "open, closed or local; all of them without it")
+	policy := f.String("policy", "", "while Redis is away: open, closed or local; all of them without it")
 	if code, stop := parsed(f, args, 0, 0, io); stop {
 		return code
 	}
@@ -42,7 +42,7 @@ func simulate(args []string, io streams) int {
 	case budget.Open, budget.Closed, budget.Local:
 		q.Policies = []budget.StorePolicy{p}
 	default:
-		return problem(io, fmt.Errorf("--when-store-down: %q is not open, closed or local", p))
+		return problem(io, fmt.Errorf("--policy: %q is not open, closed or local", p))
 	}
 	if err := q.Print(io.out); err != nil {
 		return problem(io, err)
