@@ -51,7 +51,7 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		}
 	}
 	if rec.target.Provider != nil {
-		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.target.Model
+		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.modelThere()
 	}
 	if !rec.first.IsZero() {
 		e.FirstToken = rec.first.Sub(rec.began)

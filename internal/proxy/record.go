@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
 	"llmgw/internal/telemetry"
+	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
 )
 
@@ -89,13 +91,16 @@ func (rec *record) planned(w http.ResponseWriter, p *plan) {
 	rec.span.Ask(asked)
 }
 
-// upstreamSpan begins the trace's span of the call to the provider, as part of
-// which the provider sees it.
-func (rec *record) upstreamSpan(ctx context.Context, p *plan) (context.Context, *telemetry.Span) {
-	to := p.targets[0]
-	return rec.span.Upstream(ctx, telemetry.Asked{Operation: string(p.call.Endpoint.Operation), Model: p.call.Model}, telemetry.Destination{
-		Provider: to.Provider.Name, Dialect: to.Provider.Dialect, Flavor: to.Provider.Flavor, Model: to.Model, BaseURL: to.Provider.BaseURL, Attempt: 1,
-	}, p.call.Header)
+// endUpstream ends the trace's span of the call to the provider with what is
+// known by then.
+func (rec *record) endUpstream(span *telemetry.Span, used tokens.Usage) {
+	if to := rec.target.Provider; to != nil {
+		span.Reach(telemetry.Destination{
+			Operation: string(rec.plan.call.Endpoint.Operation), Provider: to.Name, Dialect: to.Dialect, Flavor: to.Flavor,
+			Model: rec.modelThere(), BaseURL: to.BaseURL, Attempts: rec.attempts,
+		})
+	}
+	span.End(telemetry.Answered{Status: rec.status, Model: rec.answer.Model, ID: rec.answer.ID, Usage: used})
 }
 
 // reserved tells the client how its limits stand after the verdict, unless the
@@ -167,15 +172,15 @@ func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
 func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 	rec.target = t
 	rec.plan.answeredBy(t)
-	name := t.Model
-	if name == "" {
-		name = rec.plan.call.Model
-	}
+	name := rec.modelThere()
 	if name != "" {
 		name = "/" + name
 	}
 	w.Header()["X-Llmgw-Upstream"] = []string{t.Provider.Name + name}
 }
+
+// modelThere is the model as the target names it; empty where none is named.
+func (rec *record) modelThere() string { return cmp.Or(rec.target.Model, rec.plan.call.Model) }
 
 // clientGone tells whether the client has left.
 func (rec *record) clientGone() bool { return rec.client.Err() != nil }

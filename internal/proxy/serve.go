@@ -10,7 +10,6 @@ import (
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
-	"llmgw/internal/telemetry"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
@@ -90,10 +89,8 @@ func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
 	ctx, answered, cancel := sendContext(r.Context(), rules)
 	defer cancel()
-	ctx, span := rec.upstreamSpan(s.watch(ctx), p)
-	defer func() {
-		span.End(telemetry.Answered{Status: rec.status, Model: rec.answer.Model, ID: rec.answer.ID, Usage: s.ending.usage})
-	}()
+	ctx, span := rec.span.Upstream(s.watch(ctx), string(p.call.Endpoint.Operation), p.call.Header)
+	defer func() { rec.endUpstream(span, s.ending.usage) }()
 
 	rec.asking = g.background.asks(p.call)
 	defer rec.asking.end()

@@ -18,13 +18,14 @@ import (
 // one goroutine at a time.
 type Span struct {
 	span    trace.Span
+	within  *Span // of a call to a provider: the request's span
 	tracing *Tracing
 }
 
 // Asked is what a request asks for.
 type Asked struct {
 	Operation string // gen_ai.operation.name
-	Model     string // as the client, or of a call to a provider the provider, names it
+	Model     string // as the client names it
 	MaxTokens tokens.Count
 	Choices   tokens.Count // 0 and 1 are not shown
 	Stream    Streaming
@@ -42,14 +43,15 @@ const (
 	Whole    Streaming = ""
 )
 
-// Destination is where a call to a provider goes.
+// Destination is where a call to a provider went.
 type Destination struct {
-	Provider string // its name in the configuration
-	Dialect  string // openai, azure, anthropic, …
-	Flavor   string // of the openai dialect
-	Model    string // as the provider names it
-	BaseURL  string
-	Attempt  int // 1 is the first
+	Operation string // gen_ai.operation.name
+	Provider  string // its name in the configuration
+	Dialect   string // openai, azure, anthropic, …
+	Flavor    string // of the openai dialect
+	Model     string // as the provider names it
+	BaseURL   string
+	Attempts  int // tries until it came there, itself included; 0 and 1 are not shown
 }
 
 // Answered is what came back. Zero fields are not shown.
@@ -66,8 +68,7 @@ type Answered struct {
 }
 
 // Start begins the span of a request that came to endpoint (a path's pattern)
-// with header, as part of the trace that its traceparent names. The context
-// carries the span to Upstream and to the logs.
+// with header, as part of the trace that its traceparent names.
 func (t *Tracing) Start(ctx context.Context, header map[string][]string, method, endpoint string) (context.Context, *Span) {
 	if t == nil || t.spans == nil {
 		return ctx, nil
@@ -103,40 +104,36 @@ func (s *Span) Ask(a Asked) {
 }
 
 // Upstream begins the span of a call to a provider within s, and writes its
-// traceparent into the header that goes there.
-func (s *Span) Upstream(ctx context.Context, a Asked, to Destination, header map[string][]string) (context.Context, *Span) {
+// traceparent into the header that goes there. Which provider it is, Reach tells.
+func (s *Span) Upstream(ctx context.Context, operation string, header map[string][]string) (context.Context, *Span) {
 	if s == nil {
 		return ctx, nil
 	}
 	ctx = trace.ContextWithSpan(ctx, s.span)
+	ctx, span := s.tracing.tracer.Start(ctx, operation, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("gen_ai.operation.name", operation)))
+	s.tracing.propagator.Inject(ctx, propagation.HeaderCarrier(header))
+	return ctx, &Span{span: span, within: s, tracing: s.tracing}
+}
+
+// Reach notes, in a span that Upstream began, where the call went.
+func (s *Span) Reach(to Destination) {
+	if s == nil || !s.span.IsRecording() {
+		return
+	}
 	provider := providerName(to)
-	s.span.SetAttributes(attribute.String("gen_ai.provider.name", provider))
+	s.within.span.SetAttributes(attribute.String("gen_ai.provider.name", provider))
+	s.span.SetName(to.Operation + " " + to.Model)
 	set := attributes{
-		attribute.String("gen_ai.operation.name", a.Operation),
 		attribute.String("gen_ai.provider.name", provider),
 		attribute.String("gen_ai.request.model", to.Model),
 		attribute.String("llmgw.provider", to.Provider),
 	}
-	set.count("gen_ai.request.max_tokens", a.MaxTokens)
-	if a.Stream == Streamed {
-		set = append(set, attribute.Bool("gen_ai.request.stream", true))
-	}
 	set.server(to.BaseURL)
-	if to.Attempt > 1 {
-		set = append(set, attribute.Int("http.request.resend_count", to.Attempt-1))
+	if to.Attempts > 1 {
+		set = append(set, attribute.Int("http.request.resend_count", to.Attempts-1))
 	}
-	ctx, span := s.tracing.tracer.Start(ctx, a.Operation+" "+to.Model,
-		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(set...))
-	s.tracing.propagator.Inject(ctx, propagation.HeaderCarrier(header))
-	return ctx, &Span{span: span, tracing: s.tracing}
-}
-
-// FirstToken notes the moment of the answer's first byte.
-func (s *Span) FirstToken() {
-	if s == nil {
-		return
-	}
-	s.span.AddEvent("gen_ai.first_token")
+	s.span.SetAttributes(set...)
 }
 
 // End ends the span with what came back. A second End does nothing.

@@ -150,10 +150,10 @@ func oneRequest(t *testing.T, tracing *Tracing) http.Header {
 	asked := Asked{Operation: "chat", Model: "gpt-4o", MaxTokens: 256, Stream: Streamed, Team: "search", KeyID: "search-prod", RequestID: "req_1"}
 	ctx, span := tracing.Start(t.Context(), in, "POST", "/v1/chat/completions")
 	span.Ask(asked)
-	_, call := span.Upstream(ctx, asked, Destination{
-		Provider: "azure-eu", Dialect: "azure", Model: "gpt-4o-2024-11-20", BaseURL: "https://eu.example.com/", Attempt: 2,
-	}, out)
-	call.FirstToken()
+	_, call := span.Upstream(ctx, "chat", out)
+	call.Reach(Destination{
+		Operation: "chat", Provider: "azure-eu", Dialect: "azure", Model: "gpt-4o-2024-11-20", BaseURL: "https://eu.example.com/", Attempts: 2,
+	})
 	answered := Answered{
 		Status: 200, ID: "chatcmpl-1", Model: "gpt-4o-2024-11-20", Finish: "stop", Outcome: "completed",
 		Usage: tokens.Usage{Input: 20, CachedInput: 8, Output: 6, Reasoning: 2},
@@ -254,8 +254,8 @@ func TestWithoutAnEndpointNothingIsTracedAtNoCost(t *testing.T) {
 		n := testing.AllocsPerRun(100, func() {
 			ctx, span := tracing.Start(ctx, header, "POST", "/v1/chat/completions")
 			span.Ask(Asked{Operation: "chat", Model: "gpt-4o"})
-			_, call := span.Upstream(ctx, Asked{}, Destination{}, header)
-			call.FirstToken()
+			_, call := span.Upstream(ctx, "chat", header)
+			call.Reach(Destination{})
 			call.End(Answered{Status: 200})
 			span.End(Answered{Status: 200})
 		})
