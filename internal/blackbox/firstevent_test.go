@@ -67,6 +67,8 @@ func TestAnErrorAsTheFirstEventIsSeenInEveryFraming(t *testing.T) {
 		status                          int
 		reads                           string
 	}{
+		{"openai", chat, ask("m", streamed), "text/event-stream", "data: {\"error\":{\"code\":503,\"message\":\"Busy.\"}}\n\ndata: [DONE]\n\n", 503, `"code":"upstream_error"`},
+		{"anthropic", "/v1/messages", ask("m", streamed, bound(9)), "text/event-stream", "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Busy.\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", 529, `"type":"error"`},
 		{"gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", geminiBody, "text/event-stream", "data: {\"error\":{\"code\":503,\"message\":\"Busy.\",\"status\":\"UNAVAILABLE\"}}\r\n\r\n", 503, `"status":"UNAVAILABLE"`},
 		{"gemini", "/v1beta/models/m:streamGenerateContent", geminiBody, "application/json", `[{"error":{"code":429,"message":"Busy.","status":"RESOURCE_EXHAUSTED"}}]`, 429, `"status":"RESOURCE_EXHAUSTED"`},
 		{"bedrock", "/model/m/converse-stream", `{"messages":[{"role":"user","content":[{"text":"m"}]}]}`, frames, throttled, 429, `{"message":`},

@@ -166,7 +166,7 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 	r.Prefix, r.Body = prefix, rest
 	report := r.Meter.Report()
 	switch {
-	case report.Failure != nil && report.Events <= 1: // later ones are the client's to see
+	case report.FailedFirst: // later ones are the client's to see
 		a.fail()
 		c.sick(a)
 		r.discard()

@@ -162,7 +162,7 @@ func (m *lineMeter) Feed(p []byte) []byte {
 			if rest[0] >= '0' && rest[0] <= '9' {
 				fmt.Sscan(string(rest), &f.Status)
 			}
-			m.report.Failure = f
+			m.report.Failure, m.report.FailedFirst = f, m.report.FailedFirst || m.report.Events == 0
 		}
 		if len(m.line) > 0 && m.line[0] != ':' {
 			m.report.Events++

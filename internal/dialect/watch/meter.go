@@ -30,6 +30,7 @@ type Meter struct {
 	inside   bool  // an event has begun
 	over     bool  // End was called
 	whole    bool  // a document was read to its end
+	first    bool  // the first event was an error
 	events   int
 }
 
@@ -159,6 +160,7 @@ func (m *Meter) endEvent() {
 		r.ended = true
 	}
 	r.end()
+	m.first = m.first || m.events == 0 && r.failure != nil
 	m.events++
 }
 
@@ -207,6 +209,7 @@ func (m *Meter) Report() dialect.Report {
 		Seconds:     r.seconds,
 		Complete:    m.complete(),
 		Failure:     r.failure,
+		FailedFirst: m.first,
 		Between:     m.between(),
 		Events:      m.events,
 		Content:     r.content,

@@ -237,8 +237,28 @@ func TestAnErrorIsReportedAndItsTextIsNoOutput(t *testing.T) {
 		if (r.Failure == nil) != (s.want == nil) || r.Failure != nil && *r.Failure != *s.want {
 			t.Errorf("%s: got %+v, want %+v", s.what, r.Failure, s.want)
 		}
-		if r.Counted != 0 || r.Content {
-			t.Errorf("%s: %d bytes of output were counted", s.what, r.Counted)
+		if r.Counted != 0 || r.Content || r.FailedFirst != (s.want != nil && s.answer != "") {
+			t.Errorf("%s: %d bytes of output were counted, and it failed first: %v", s.what, r.Counted, r.FailedFirst)
+		}
+	}
+}
+
+func TestAnErrorIsTheFirstEventWhateverFollowsIt(t *testing.T) {
+	const said, failed = `{"choices":[{"text":"hi"}]}`, `{"error":{"message":"no"}}`
+	for _, s := range []struct {
+		events []string
+		want   bool
+	}{
+		{[]string{failed}, true}, {[]string{failed, "[DONE]"}, true}, {[]string{failed, said}, true}, {[]string{said, failed}, false}, {[]string{"{}", failed, failed}, false}, {[]string{said}, false},
+	} {
+		for _, size := range []int{1, 1 << 10} {
+			m := meter(sample, false)
+			for piece := range slices.Chunk(append([]byte(": comment\n\n"), events(s.events...)...), size) {
+				m.Feed(piece)
+			}
+			if r := m.Report(); r.FailedFirst != s.want {
+				t.Errorf("%v in pieces of %d: got %v, want %v", s.events, size, r.FailedFirst, s.want)
+			}
 		}
 	}
 }
