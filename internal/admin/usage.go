@@ -51,22 +51,9 @@ func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
 		badRequest(w, "from must not be after to.")
 		return
 	}
-	groups := []string{ledger.ByTeam, ledger.ByModel}
-	if query.Has("group_by") {
-		groups = nil
-		for by := range strings.SplitSeq(strings.Join(query["group_by"], ","), ",") {
-			by = strings.TrimSpace(by)
-			if by == "" {
-				continue
-			}
-			if by != ledger.ByTeam && by != ledger.ByModel {
-				badRequest(w, "group_by takes team and model, not %q.", by)
-				return
-			}
-			if !slices.Contains(groups, by) {
-				groups = append(groups, by)
-			}
-		}
+	groups, ok := groupsParam(w, query)
+	if !ok {
+		return
 	}
 	rows, err := h.config.Usage(r.Context(), from, to, groups)
 	if err != nil {
@@ -91,4 +78,25 @@ func timeParam(w http.ResponseWriter, text, name string, otherwise time.Time) (t
 		return time.Time{}, false
 	}
 	return t, true
+}
+
+// groupsParam reads what rows are grouped by, both where nothing is said, or
+// answers 400 itself.
+func groupsParam(w http.ResponseWriter, query url.Values) ([]string, bool) {
+	if !query.Has("group_by") {
+		return []string{ledger.ByTeam, ledger.ByModel}, true
+	}
+	var groups []string
+	for by := range strings.SplitSeq(strings.Join(query["group_by"], ","), ",") {
+		by = strings.TrimSpace(by)
+		switch {
+		case by == "" || slices.Contains(groups, by):
+		case by == ledger.ByTeam || by == ledger.ByModel:
+			groups = append(groups, by)
+		default:
+			badRequest(w, "group_by takes team and model, not %q.", by)
+			return nil, false
+		}
+	}
+	return groups, true
 }

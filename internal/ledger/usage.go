@@ -72,16 +72,16 @@ func (l *Ledger) Usage(ctx context.Context, from, to time.Time, groupBy []string
 	for _, fields := range maps {
 		all.read(fields)
 	}
-	return all.rows(slices.Contains(groupBy, ByTeam), slices.Contains(groupBy, ByModel)), nil
+	return all.rows(groupBy), nil
 }
 
-func (s *sum) rows(byTeam, byModel bool) []Row {
+func (s *sum) rows(groupBy []string) []Row {
 	groups := newSum()
 	for p, t := range s.spent {
-		if !byTeam {
+		if !slices.Contains(groupBy, ByTeam) {
 			p.team = ""
 		}
-		if !byModel {
+		if !slices.Contains(groupBy, ByModel) {
 			p.model = ""
 		}
 		groups.at(p).add(*t)
