@@ -48,7 +48,7 @@ func Open(name string, r io.Reader) (io.ReadCloser, error) {
 	case "", "identity":
 		return io.NopCloser(r), nil
 	case "gzip", "x-gzip":
-		return gzip.NewReader(r)
+		return openGzip(r)
 	case "deflate":
 		return openDeflate(r)
 	case "br":
@@ -61,6 +61,45 @@ func Open(name string, r io.Reader) (io.ReadCloser, error) {
 		return z.IOReadCloser(), nil
 	}
 	return nil, ErrUnknown
+}
+
+// members reads the members of a gzip body. The package's own reader looks for
+// another member before it hands out the end of one, which may be long in
+// coming.
+type members struct {
+	*gzip.Reader
+	from  *bufio.Reader
+	ended bool // the member has, and was handed out
+}
+
+func openGzip(r io.Reader) (io.ReadCloser, error) {
+	from := bufio.NewReaderSize(r, 512)
+	z, err := gzip.NewReader(from)
+	if err != nil {
+		return nil, err
+	}
+	z.Multistream(false)
+	return &members{Reader: z, from: from}, nil
+}
+
+// Read reads up to the end of a member.
+func (m *members) Read(p []byte) (int, error) {
+	for {
+		if m.ended {
+			if err := m.Reset(m.from); err != nil {
+				return 0, err // io.EOF: there is no other
+			}
+			m.Multistream(false)
+			m.ended = false
+		}
+		n, err := m.Reader.Read(p)
+		if m.ended = errors.Is(err, io.EOF); m.ended {
+			err = nil
+		}
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
 }
 
 // openDeflate reads zlib, which the name means, or the bare deflate that some

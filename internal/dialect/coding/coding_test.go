@@ -32,11 +32,15 @@ func packed(t *testing.T, text string) map[string][]string {
 		return b.String()
 	}
 	zipped := pack(func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil })
+	half := func(from, to int) string {
+		return pack(func(w io.Writer) (io.WriteCloser, error) { return halved{gzip.NewWriter(w), from, to}, nil })
+	}
+	members := half(0, len(text)/2) + half(0, 0) + half(len(text)/2, len(text))
 	return map[string][]string{
 		"":         {text},
 		"Identity": {text},
 		"gzip":     {zipped},
-		"X-GZip":   {zipped},
+		"X-GZip":   {zipped, members},
 		"deflate": {
 			pack(func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil }),
 			pack(func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, 5) }),
@@ -44,6 +48,17 @@ func packed(t *testing.T, text string) map[string][]string {
 		"br":   {pack(func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriter(w), nil })},
 		"ZSTD": {pack(func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) })},
 	}
+}
+
+// halved is a compressor of a part of what it is given at once.
+type halved struct {
+	*gzip.Writer
+	from, to int
+}
+
+func (h halved) Write(p []byte) (int, error) {
+	_, err := h.Writer.Write(p[h.from:h.to])
+	return len(p), err
 }
 
 func TestABodyIsReadInWhateverCodingItSays(t *testing.T) {

@@ -78,6 +78,27 @@ func TestWhatWasFlushedIsDecodedAtOnce(t *testing.T) {
 	}
 }
 
+func TestTheWholeIsDecodedBeforeItsEndIsTold(t *testing.T) {
+	text := []byte("data: {\"error\":{\"message\":\"no\"}}\n\ndata: [DONE]\n\n")
+	for name, pack := range packers(t) {
+		var sent bytes.Buffer
+		w := pack(&sent)
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		u := newUnpacker(encodingOf(name), func(p []byte) { got = append(got, p...) })
+		u.write(sent.Bytes())
+		if !bytes.Equal(got, text) {
+			t.Errorf("%s: got %q, want %q", name, got, text)
+		}
+		u.close()
+	}
+}
+
 func TestDecodingDoesNotDependOnCuts(t *testing.T) {
 	text := bytes.Repeat([]byte("a line of text, and some more\n"), 2000)
 	for name, pack := range packers(t) {
