@@ -22,6 +22,9 @@ func perUser() *budget.Limit {
 	}
 }
 
+// patience is how long a request may be on its way, on a machine that stalls.
+const patience = 3 * time.Second
+
 // visit lets each of so many users make one request.
 func visit(t *testing.T, s *Store, users int) {
 	t.Helper()
@@ -31,7 +34,7 @@ func visit(t *testing.T, s *Store, users int) {
 	for range 64 {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(users); i = next.Add(1) {
-				r := budget.Request{ID: strconv.FormatInt(i, 10), Epoch: "gw", NotAfter: time.Now().Add(time.Second),
+				r := budget.Request{ID: strconv.FormatInt(i, 10), Epoch: "gw", NotAfter: time.Now().Add(patience),
 					Lines: []budget.Line{{Limit: l, Value: fmt.Sprintf("%036d", i), Amount: 1}}} // as long as a UUID
 				v, err := s.Reserve(context.Background(), r)
 				if err != nil || v.Outcome != budget.Granted {
@@ -80,7 +83,7 @@ func TestS25_ACrowdOfUsersDoesNotStay(t *testing.T) {
 }
 
 // As they are, the scripts give each counter the time until it is full and a
-// minute, and a settled record a second at most; so what a crowd leaves is bounded
+// minute, and a settled record the time that its request had at most; so what a crowd leaves is bounded
 // by how fast it comes.
 func TestS25_ACounterOutlivesItsUseByAMinute(t *testing.T) {
 	r := redistest.Start(t)
@@ -95,8 +98,8 @@ func TestS25_ACounterOutlivesItsUseByAMinute(t *testing.T) {
 			if ttl <= 0 || ttl > 61*time.Second {
 				t.Errorf("%s is kept for %v, want the fifth of a second until it is full and a minute", key, ttl)
 			}
-		case strings.Contains(key, ":r:") && ttl > time.Second:
-			t.Errorf("%s is kept for %v, want a second at most", key, ttl)
+		case strings.Contains(key, ":r:") && ttl > patience:
+			t.Errorf("%s is kept for %v, want %v at most", key, ttl, patience)
 		}
 	}
 	if counters != 1000 {
