@@ -11,7 +11,7 @@ func (c *Counter) refill(now int64) {
 	elapsed := now - c.At
 	if elapsed < 0 {
 		if elapsed < -clockSlack { // follow the clock, grant nothing for it
-			c.At, c.Rebased = now, true
+			c.At = now
 			c.unclaim()
 		}
 		return

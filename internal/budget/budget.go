@@ -105,9 +105,6 @@ type LineState struct {
 	Wait      time.Duration // until this line alone would fit; 0 if it does
 	Reset     time.Duration // until full, or until the period ends
 	Candidate Outcome       // what the candidate amount would have said; Granted if none
-	// Rebased says that the store's clock was found more than 5 s behind the
-	// counter, which followed it and was given nothing for it.
-	Rebased bool
 }
 
 // Settlement ends a reservation.

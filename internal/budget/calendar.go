@@ -101,7 +101,6 @@ func (c *Counter) turn(b Bounds, now int64) {
 		return
 	}
 	over := now >= c.End
-	c.Rebased = now < c.Start
 	if b == (Bounds{}) {
 		if !over {
 			return // without bounds of its own a sender does not move them

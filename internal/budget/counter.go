@@ -31,9 +31,6 @@ type Counter struct {
 	Mark, Start, End, Next int64
 
 	Log []Entry // log: by time
-
-	// Rebased says that the last Advance found the clock more than 5 s back.
-	Rebased bool
 }
 
 // New is a counter that nobody has used.
@@ -73,7 +70,6 @@ func (c *Counter) use(n, now int64) {
 // newer than its own rules. b bounds r's period.
 func (c *Counter) Advance(r Rules, b Bounds, now int64) {
 	current := r.Version >= c.Version && r.kind == c.kind
-	c.Rebased = false
 	switch c.kind {
 	case kindBucket, kindPacing:
 		c.refill(now)

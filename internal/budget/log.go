@@ -24,7 +24,7 @@ func (c *Counter) expire(now int64) {
 // rebaseLog follows a clock that stepped back: what is in its future becomes
 // its present, and counts for a whole window.
 func (c *Counter) rebaseLog(now int64) {
-	c.At, c.Rebased = now, true
+	c.At = now
 	late := int64(0)
 	for len(c.Log) > 0 && c.Log[len(c.Log)-1].At >= now {
 		late += c.Log[len(c.Log)-1].Amount

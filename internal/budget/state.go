@@ -57,6 +57,5 @@ func (c *Counter) State(out Outcome, wait, now int64) LineState {
 		Open:      c.Open,
 		Wait:      Millis(wait),
 		Reset:     Millis(c.Reset(now)),
-		Rebased:   c.Rebased,
 	}
 }

@@ -11,7 +11,7 @@ func (c *Counter) slide(now int64) {
 	start := now - now%c.Window
 	switch {
 	case now < c.Start-clockSlack:
-		c.Start, c.Rebased = start, true
+		c.Start = start
 	case now < c.Start, start == c.Start:
 		// The clock stepped back a little, or nothing has ended.
 	case start == c.Start+c.Window:

@@ -1,6 +1,7 @@
 package budgettest
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"llmgw/internal/budget"
@@ -101,9 +102,19 @@ var slidingCases = []testCase{
 			w.Name = string(algorithm)
 			b.grant(line(w, 3))
 			b.move(-time.Hour)
-			if v := b.refuse(budget.Exceeded, line(w, 1)); !v.Lines[0].Rebased || v.Wait > 2*time.Minute {
-				b.t.Errorf("%s: got rebased %v and wait %v, want it rebased and at most two windows", algorithm, v.Lines[0].Rebased, v.Wait)
+			if v := b.refuse(budget.Exceeded, line(w, 1)); v.Wait > 2*time.Minute {
+				b.t.Errorf("%s: got wait %v, want at most two windows", algorithm, v.Wait)
 			}
+		}
+	}},
+	{"no minute of a sliding log has more than its amount, none of a sliding window twice that", func(b *table) {
+		log, window := sliding(budget.SlidingLog, 100), sliding(budget.SlidingWindow, 100)
+		log.Name, window.Name = "log", "window"
+		if got := b.worstMinute(log); got != 100 {
+			b.t.Errorf("a log: got %d used in a minute, want 100 and no more", got)
+		}
+		if got := b.worstMinute(window); got <= 150 || got > 200 {
+			b.t.Errorf("a window: got %d used in a minute, want more than 150 and at most 200", got)
 		}
 	}},
 	{"S22 another algorithm keeps what was used", func(b *table) {
@@ -116,4 +127,35 @@ var slidingCases = []testCase{
 		b.settle(id, lines, 30)
 		b.left(after, 10, 0)
 	}},
+}
+
+// worstMinute lets requests come at random, some for all of it in the last half
+// second of minutes, and tells the most that was used of l by those of one minute.
+func (b *table) worstMinute(l *budget.Limit) (worst int64) {
+	random := rand.New(rand.NewPCG(6, 6))
+	var used []int64
+	var at []time.Time
+	for range 800 {
+		amount := []int64{1, 10, 40}[random.IntN(3)]
+		switch random.IntN(6) {
+		case 0, 1:
+			b.minuteStart()
+			b.ms(59_500 + random.Int64N(500))
+			amount = l.Amount
+		case 2:
+			b.ms(random.Int64N(30_000))
+		}
+		if id, v := b.ask(line(l, amount)); v.Outcome == budget.Granted {
+			used, at = append(used, []int64{0, amount / 2, amount, amount}[random.IntN(4)]), append(at, b.now())
+			b.settle(id, []budget.Line{line(l, amount)}, used[len(used)-1])
+		}
+	}
+	for i := range at {
+		sum := int64(0)
+		for j := i; j < len(at) && at[j].Sub(at[i]) < time.Minute; j++ {
+			sum += used[j]
+		}
+		worst = max(worst, sum)
+	}
+	return worst
 }

@@ -4,7 +4,7 @@ local function refill(c, now)
   local elapsed = now - c.at
   if elapsed < 0 then
     if elapsed < -CLOCK_SLACK then
-      c.at, c.changed, c.rebased = now, true, true
+      c.at, c.changed = now, true
       c.claimed = 0
     end
     return

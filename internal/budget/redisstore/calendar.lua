@@ -18,7 +18,7 @@ end
 local function turn(c, s, e, n, now)
   if now < c.start and now >= c.start - CLOCK_SLACK then return end
   local over = now >= c.stop
-  if now < c.start then c.changed, c.rebased = true, true end
+  if now < c.start then c.changed = true end
   if not s then
     if not over then return end
     s, e, n = c.start, c.stop, c.next

@@ -36,7 +36,7 @@ local function adopt(c, r, now)
   if r.kind ~= c.kind then
     local used = c.capacity - remaining(c, now)
     local fresh = new(r, now)
-    fresh.holds, fresh.deadline, fresh.paused, fresh.rebased = c.holds, c.deadline, c.paused, c.rebased
+    fresh.holds, fresh.deadline, fresh.paused = c.holds, c.deadline, c.paused
     for k in pairs(c) do c[k] = nil end
     for k, v in pairs(fresh) do c[k] = v end
     c.changed = true

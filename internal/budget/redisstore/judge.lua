@@ -49,7 +49,7 @@ local function judge(c, cost, now)
 end
 
 -- describe is a counter as one who asked sees it, the values of DESCRIBED:
--- outcome, rebased, remaining, capacity, open, wait, reset.
+-- outcome, remaining, capacity, open, wait, reset.
 local function describe(c, out, wait, now)
-  return out, c.rebased and 1 or 0, remaining(c, now), c.capacity, c.open, wait, reset(c, now)
+  return out, remaining(c, now), c.capacity, c.open, wait, reset(c, now)
 end

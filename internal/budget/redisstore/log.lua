@@ -19,7 +19,7 @@ end
 local function expire(c, now)
   local log = c.log
   if now < c.at - CLOCK_SLACK then
-    c.at, c.changed, c.rebased = now, true, true
+    c.at, c.changed = now, true
     local late = 0
     while #log > 0 and log[#log - 1] >= now do
       late = late + table.remove(log)

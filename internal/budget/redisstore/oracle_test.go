@@ -508,13 +508,15 @@ func (o *oracle) correct() {
 }
 
 // attempt returns what undoes a step on counter i that changed nothing, as the
-// scripts write only what changed, was rebased, or came under newer rules.
+// scripts write only what changed, followed a clock far back, or came under newer
+// rules.
 func (o *oracle) attempt(i int) func(changed bool) {
 	before, model := o.goes[i], o.models[i]
 	before.Log = slices.Clone(before.Log)
 	o.models[i] = model.clone()
 	return func(changed bool) {
-		if !changed && (!o.stored[i] || !o.goes[i].Rebased && o.goes[i].Version == before.Version) {
+		back := o.goes[i].At < before.At || o.goes[i].Start < before.Start
+		if !changed && (!o.stored[i] || !back && o.goes[i].Version == before.Version) {
 			o.goes[i], o.models[i] = before, model
 			return
 		}

@@ -3,7 +3,7 @@
 local function slide(c, now)
   local start = now - now % c.window
   if now < c.start - CLOCK_SLACK then
-    c.start, c.changed, c.rebased = start, true, true
+    c.start, c.changed = start, true
   elseif now < c.start or start == c.start then
     return
   elseif start == c.start + c.window then

@@ -60,7 +60,6 @@ func (r *reader) millis() time.Duration { return budget.Millis(r.int()) }
 // state reads what describe() in judge.lua told.
 func (r *reader) state() (s budget.LineState) {
 	s.Outcome = budget.Outcome(r.byte())
-	s.Rebased = r.byte() == 1
 	s.Remaining = r.int()
 	s.Capacity = r.int()
 	s.Open = r.int()
