@@ -43,6 +43,9 @@ func readRequest(e endpoint, body []byte) (*request, fault) {
 	if err := read(body); err != nil {
 		return q, fault{status: http.StatusBadRequest, message: "We could not parse the JSON body of your request."}
 	}
+	if q.model == "" && e.op == moderations {
+		q.model = "omni-moderation-latest" // the API's own default
+	}
 	switch {
 	case q.model == "":
 		return q, fault{status: http.StatusBadRequest, param: "model", message: "you must provide a model parameter"}

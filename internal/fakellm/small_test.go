@@ -60,6 +60,7 @@ func TestTheSmallEndpointsAnswer(t *testing.T) {
 		want           any
 	}{
 		{"/v1/moderations", `{"model":"sim","input":["a","b"]}`, "results.1.flagged", false},
+		{"/v1/moderations", `{"input":"a"}`, "model", "omni-moderation-latest"},
 		{"/v1/messages/count_tokens", `{"model":"sim-in42","messages":[]}`, "input_tokens", 42.0},
 		{"/v1/responses/input_tokens", `{"model":"sim-in42","input":"x"}`, "input_tokens", 42.0},
 		{"/v1beta/models/sim-in42:countTokens", `{"contents":[]}`, "totalTokens", 42.0},
