@@ -20,8 +20,11 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "deps: installing ${missing[*]}"
 # Services must not be started: the tests start their own on free ports.
-printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee /usr/sbin/policy-rc.d >/dev/null
-"${as_root[@]}" chmod +x /usr/sbin/policy-rc.d
-trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then # the machine's own stays
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod +x "$policy"
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+fi
 "${as_root[@]}" apt-get update -qq
 DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
