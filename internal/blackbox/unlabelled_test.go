@@ -118,6 +118,9 @@ func checkAsked(t *testing.T, all []asked) {
 		if got.Status != http.StatusOK || (err != nil) != a.broken || a.broken && !strings.HasPrefix(got.Body, a.gets) || !a.broken && got.Body != a.gets {
 			t.Errorf("%s: got %d, %v\n got %.200q\nwant %.200q", a.what, got.Status, err, got.Body, a.gets)
 		}
+		if kind := got.Header.Get("Content-Type"); kind != strings.TrimPrefix(a.says.kind, "-") {
+			t.Errorf("%s: the type is %q", a.what, kind)
+		}
 	}
 	w.Eventually("counted", eventually, func() bool { return w.Metrics().Sum("llmgw_requests_total") >= float64(len(all)) })
 	m := w.Metrics()

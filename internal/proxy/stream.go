@@ -71,6 +71,9 @@ func (a *relayed) writeHead() {
 	a.begun = true
 	h := a.w.Header()
 	copyAnswerHeader(h, a.resp.Header, a.rules.Exposure)
+	if a.resp.Header["Content-Type"] == nil {
+		h["Content-Type"] = nil // or the server would guess one
+	}
 	if id := h.Get("Request-Id"); id != "" && a.resp.Header.Get("X-Request-Id") == "" {
 		h["X-Request-Id"] = []string{id}
 	}

@@ -23,6 +23,7 @@ var places = watch.Places{
 	"usageMetadata.cachedContentTokenCount": watch.Cached,
 	"usageMetadata.candidatesTokenCount":    watch.Output,
 	"usageMetadata.thoughtsTokenCount":      watch.ThoughtsApart,
+	"usageMetadata.totalTokenCount":         watch.Total,
 
 	"error":         watch.Failed,
 	"error.status":  watch.ErrorType,

@@ -50,6 +50,7 @@ func TestAStreamThatIsCutHasTheUsageThatItTold(t *testing.T) {
 	}{
 		{"nothing told", []string{part("abc", ``)}, tokens.Usage{}, false},
 		{"the prompt told", []string{part("abc", `,"usageMetadata":{"promptTokenCount":7,"totalTokenCount":7}`)}, tokens.Usage{Input: 7}, false},
+		{"of the output only the total told", []string{part("abc", `,"usageMetadata":{"promptTokenCount":7,"toolUsePromptTokenCount":2,"totalTokenCount":20}`)}, tokens.Usage{Input: 9, Output: 11}, true},
 		{"thoughts told", []string{part("", `,"usageMetadata":{"promptTokenCount":7,"thoughtsTokenCount":9}`)}, tokens.Usage{Input: 7, Output: 9, Reasoning: 9}, true},
 	} {
 		m := watching("text/event-stream")
