@@ -17,7 +17,7 @@ type state struct {
 	transport http.RoundTripper
 	keys      []*key // at least one; of a provider without keys, an empty one
 	targets   map[string]*health
-	plain     atomic.Bool  // the provider rejects stream_options
+	plain     atomic.Bool  // the provider takes no stream_options
 	inflight  atomic.Int64 // calls sent and not yet ended
 	turn      int          // rotates among keys of which nothing is known
 }
@@ -189,16 +189,17 @@ func (c *Client) health(t Target) *health {
 // maxTargets bounds the models of a provider that are told apart.
 const maxTargets = 1000
 
-// prepare is the dialect's outbound call for t, by k.
-func (s *state) prepare(j *Job, t Target, k *key) (dialect.Outbound, error) {
-	up := t.upstream(k.secret)
+// prepare is the dialect's outbound call of a try.
+func (a attempt) prepare(r *run) (dialect.Outbound, error) {
+	j, t := r.job, a.target
+	up := t.upstream(a.key.secret)
 	up.Model = t.model(j)
 	switch t.Provider.Usage {
 	case Always:
 		up.InjectUsage = true
 	case Never:
 	default:
-		up.InjectUsage = !s.plain.Load()
+		up.InjectUsage = r.plain != a.state && !a.state.plain.Load()
 	}
 	up.MaxOutput = j.CapOutput
 	return j.Dialect.Prepare(j.Call, up)

@@ -58,7 +58,7 @@ type run struct {
 	allowed  int        // tries, by the first target's provider
 	attempts int        // tries sent
 	asks     int        // names reservations
-	plain    bool       // one try was made without stream_options
+	plain    *state     // of the provider that rejected stream_options; nil: none has
 	waited   time.Duration
 	best     outcome // the most telling failure so far
 }
@@ -134,8 +134,8 @@ func (r *run) note(i int, o outcome) bool {
 	switch {
 	case o.unsent: // no turn in time: that was no try
 		return true
-	case o.plain && !r.plain: // the same call, as the provider takes it
-		r.plain = true
+	case o.plain != nil && r.plain == nil: // the same call, as the provider takes it
+		r.plain = o.plain
 		r.allowed++
 		return true
 	}

@@ -46,7 +46,7 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
 // tryOnce is exchange without the care for panics.
 func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	p := a.target.Provider
-	out, err := a.state.prepare(r.job, a.target, a.key)
+	out, err := a.prepare(r)
 	if err != nil {
 		a.turn.settle(0, 0)
 		return outcome{err: fault.From(err)}
@@ -76,6 +76,9 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		}
 	}
 	c.healthy(a)
+	if r.plain == a.state {
+		c.remember(a)
+	}
 	return outcome{response: response}
 }
 
@@ -127,10 +130,7 @@ func (c *Client) refused(a attempt, r *Response, out dialect.Outbound) outcome {
 	o := outcome{response: r}
 	o.again, o.after = judge(r.Status, plain, r.Header, now)
 	if out.Injected && a.target.Provider.Usage != Always && rejectsUsage(r.Status, plain) {
-		if !a.state.plain.Swap(true) {
-			c.log.Warn("the provider rejects stream_options; usage is counted here from now on", "provider", a.target.Provider.Name)
-		}
-		o.again, o.plain = anywhere, true
+		o.again, o.plain = anywhere, a.state
 	}
 	if sick(r.Status) {
 		c.sick(a)
@@ -139,6 +139,15 @@ func (c *Client) refused(a attempt, r *Response, out dialect.Outbound) outcome {
 		o.held, o.spare = c.limited(a, o.after, r.Sent)
 	}
 	return o
+}
+
+// remember notes that a provider took a call without stream_options that it had
+// rejected with them. Until then that may have been for something else, such as
+// what the client itself put there.
+func (c *Client) remember(a attempt) {
+	if !a.state.plain.Swap(true) {
+		c.log.Warn("the provider rejects stream_options; usage is counted here from now on", "provider", a.target.Provider.Name)
+	}
 }
 
 // limited makes everyone follow a provider's refusal for its rate. It tells

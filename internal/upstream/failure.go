@@ -32,10 +32,10 @@ type outcome struct {
 	// after is how long the provider asks to wait, 0 if it does not say.
 	after time.Duration
 
-	unsent bool // there was no turn: nothing was sent
-	plain  bool // the provider rejects stream_options: try without
-	held   bool // the pacer keeps the wait that the provider asked for
-	spare  bool // another key of the provider can serve at once
+	unsent bool   // there was no turn: nothing was sent
+	plain  *state // of a provider that rejects stream_options: try without
+	held   bool   // the pacer keeps the wait that the provider asked for
+	spare  bool   // another key of the provider can serve at once
 }
 
 // TargetError is the failure of a try that brought no answer, and where it was

@@ -114,6 +114,30 @@ func TestAProviderThatRejectsStreamOptionsIsRemembered(t *testing.T) {
 	}
 }
 
+// A client whose own options are wrong must not end the metering of the others.
+func TestARejectionThatGoingWithoutDoesNotCureIsNotRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		no := answer{status: 400, body: `{"error":{"message":"Unknown parameter: 'stream_options.foo'"}}`}
+		tr := &script{answers: map[string][]answer{"a": {no, no, {status: 200, body: "fine\n"}}}}
+		p := provider("a", func(p *Provider) { p.Retries = 0 })
+		c := client(t, nil, tr, nil, p)
+		for i, want := range []int{400, 200} {
+			r, err := c.Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if whole(t, r); r.Status != want {
+				t.Errorf("call %d: status %d, want %d", i, r.Status, want)
+			}
+		}
+		for i, want := range []string{"hello stream_options", "hello", "hello stream_options"} {
+			if i >= len(tr.sent) || tr.sent[i].body != want {
+				t.Errorf("try %d: want %q of %v", i, want, tr.sent)
+			}
+		}
+	})
+}
+
 func TestGoingWithoutStreamOptionsCostsNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &script{answers: map[string][]answer{"a": {
