@@ -2,7 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -30,7 +35,8 @@ func TestWrongUsageIsToldAndNothingRuns(t *testing.T) {
 		{"provider --rpm -1", exitProblem, "must not be negative"},
 		{"provider --window -1s", exitProblem, "must not be negative"},
 		{"provider --script sim-nonsense", exitProblem, "nonsense"},
-		{"simulate --nodes 0", exitProblem, "at least 1"},
+		{"simulate --nodes 0", exitProblem, "1 to 1000 nodes"},
+		{"simulate --limit 9223372036854775807", exitProblem, "1 to 1000000"},
 		{"simulate --large 70000", exitProblem, "never fits"},
 		{"simulate --pressure -1", exitProblem, "0 to 10 times"},
 		{"simulate --runs 0s", exitProblem, "at least 1"},
@@ -59,6 +65,35 @@ func TestSimulatePrintsTablesForTheNumbersGiven(t *testing.T) {
 	}
 	if strings.Contains(out, "when_store_down: open") {
 		t.Errorf("a policy that was not asked for:\n%s", out)
+	}
+}
+
+func TestAnEstimateIsShownWholeToPeopleToo(t *testing.T) {
+	body := filepath.Join(t.TempDir(), "body.json")
+	if err := os.WriteFile(body, []byte(`{"model":"gpt-4o","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := called(t, "estimate", body)
+	shown := map[string]string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Fields(line); len(cells) == 2 {
+			shown[cells[0]] = cells[1]
+		}
+	}
+	_, out, _ := called(t, "estimate", "--json", body)
+	var told map[string]any
+	if err := json.Unmarshal([]byte(out), &told); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	maps.Copy(told, told["parts"].(map[string]any))
+	delete(told, "parts")
+	for name, value := range told {
+		if got, want := shown[name], fmt.Sprint(value); got != want {
+			t.Errorf("%s: got %q, want %q of\n%s", name, got, want, out)
+		}
+	}
+	if len(told) != 10 || len(shown) != len(told) {
+		t.Errorf("got\n%s and\n%s", table, out)
 	}
 }
 

@@ -241,6 +241,33 @@ func TestAKeeperCountsTheLiveGateways(t *testing.T) {
 	})
 }
 
+// A store that comes back empty hears of the gateways one by one: those that it
+// does not know yet are not gone.
+func TestTheNumberOfGatewaysFallsToTheMostThatWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f fleet
+		const patience = 10 * time.Second
+		for _, s := range []struct {
+			what        string
+			after       time.Duration
+			told, wants int
+		}{
+			{"more are believed at once", 0, 5, 5},
+			{"fewer are not", time.Second, 1, 5},
+			{"nor others", 8 * time.Second, 4, 5},
+			{"but after a while, as many as were told meanwhile", time.Second, 2, 4},
+			{"and then again", 9 * time.Second, 2, 4},
+			{"if there are no more", time.Second, 2, 2},
+		} {
+			time.Sleep(s.after)
+			f.see(s.told, patience)
+			if got := int(f.live.Load()); got != s.wants {
+				t.Errorf("%s: got %d, want %d", s.what, got, s.wants)
+			}
+		}
+	})
+}
+
 func TestAKeeperBeatsEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStore()

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 
 	"llmgw/internal/budget"
 )
@@ -98,22 +97,18 @@ type peer struct {
 func (f Fleet) synced() float64 {
 	peers := make([]peer, f.Nodes)
 	common := map[int64]int64{} // by window
-	n := 0
-	next := make([]int64, f.Nodes)
-	for i := range next {
-		next[i] = f.SyncMS * int64(i) / int64(f.Nodes)
-	}
+	n, turns := 0, int64(0) // the peers take turns
 	due := func(until int64) {
-		for {
-			i := slices.Index(next, slices.Min(next))
-			if next[i] > until {
+		for nodes := int64(f.Nodes); ; turns++ {
+			round, i := turns/nodes, turns%nodes
+			at := f.SyncMS*round + f.SyncMS*i/nodes
+			if at > until {
 				return
 			}
 			p := &peers[i]
-			p.turn(next[i] / second)
+			p.turn(at / second)
 			common[p.window] += p.own
 			p.own, p.known = 0, common[p.window]
-			next[i] += f.SyncMS
 		}
 	}
 	for i, t := range Steady(f.Load, f.Seconds) {

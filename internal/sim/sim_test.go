@@ -142,9 +142,14 @@ func TestTheTablesAnswerTheUsersOwnNumbers(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(*Question){
-		"no node at all":          func(q *Question) { q.Nodes = 0 },
-		"a minute without tokens": func(q *Question) { q.Minute = Minute{} },
-		"a lease of nothing":      func(q *Question) { q.Leases = []int64{0} },
+		"no node at all":                    func(q *Question) { q.Nodes = 0 },
+		"a limit of nothing":                func(q *Question) { q.Limit = 0 },
+		"a load of nothing":                 func(q *Question) { q.Load = -1 },
+		"more nodes than there is time for": func(q *Question) { q.Nodes = mostNodes + 1 },
+		"a limit that overflows":            func(q *Question) { q.Limit = math.MaxInt64 },
+		"more load than fits":               func(q *Question) { q.Load = mostPerSecond + 1 },
+		"a minute without tokens":           func(q *Question) { q.Minute = Minute{} },
+		"a lease of nothing":                func(q *Question) { q.Leases = []int64{0} },
 	} {
 		q := own
 		change(&q)

@@ -26,11 +26,18 @@ type Question struct {
 // seconds is how long a fleet is played.
 const seconds = 21
 
+// The largest fleets that are played, and the largest limits and loads a second.
+const (
+	mostNodes     = 1000
+	mostPerSecond = 1_000_000
+)
+
 // Print plays q and writes its tables. Its errors are what is wrong with q, or
 // w's.
 func (q Question) Print(w io.Writer) error {
-	if q.Nodes < 1 || q.Limit < 1 || q.Load < 1 {
-		return fmt.Errorf("nodes, limit and load must be at least 1, not %d, %d and %d", q.Nodes, q.Limit, q.Load)
+	if min(int64(q.Nodes), q.Limit, int64(q.Load)) < 1 || q.Nodes > mostNodes || max(q.Limit, int64(q.Load)) > mostPerSecond {
+		return fmt.Errorf("1 to %d nodes and a limit and a load of 1 to %d can be played, not %d, %d and %d",
+			mostNodes, mostPerSecond, q.Nodes, q.Limit, q.Load)
 	}
 	if slices.ContainsFunc(q.Leases, func(n int64) bool { return n < 1 }) {
 		return fmt.Errorf("a lease is of 1 request at least, not %d", slices.Min(q.Leases))
