@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 
 	"llmgw/internal/app"
+	"llmgw/internal/estimate"
 )
 
 // maxEstimated bounds the body that is read, in bytes.
@@ -68,41 +68,21 @@ func readInput(file string, stdin io.Reader) ([]byte, error) {
 	return body, nil
 }
 
-// printEstimate shows the parts of an estimate, largest meaning first.
-func printEstimate(w io.Writer, e any) error {
-	raw, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
+// printEstimate shows an estimate and its parts to people.
+func printEstimate(w io.Writer, e estimate.Estimate) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	indent := ""
-	var key string
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return t.Flush()
-		}
-		if err != nil {
-			return err
-		}
-		switch v := token.(type) {
-		case json.Delim:
-			switch {
-			case v == '{' && key != "":
-				fmt.Fprintf(t, "%s%s\t\n", indent, key)
-				indent, key = indent+"  ", ""
-			case v == '}':
-				indent = strings.TrimSuffix(indent, "  ")
-			}
-		default:
-			if key == "" {
-				key = fmt.Sprint(v)
-				continue
-			}
-			fmt.Fprintf(t, "%s%s\t%v\n", indent, key, v)
-			key = ""
-		}
+	for _, row := range []struct {
+		name  string
+		value any
+	}{
+		{"input_tokens", e.Input}, {"output_tokens", e.Output}, {"total_tokens", e.Total()},
+		{"  text", e.Parts.Text}, {"  messages", e.Parts.Messages}, {"  tools", e.Parts.Tools}, {"  images", e.Parts.Images},
+		{"  media", e.Parts.Media}, {"  factor", e.Parts.Factor}, {"  output", e.Parts.Output},
+	} {
+		fmt.Fprintf(t, "%s\t%v\n", row.name, row.value)
 	}
+	if e.Sampled {
+		fmt.Fprintln(t, "sampled\ttrue")
+	}
+	return t.Flush()
 }
