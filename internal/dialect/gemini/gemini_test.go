@@ -118,6 +118,7 @@ func TestTheActionSaysWhatTheCallIs(t *testing.T) {
 
 func TestACallGoesOutUnderItsModel(t *testing.T) {
 	for _, s := range []struct{ what, target, body, url, sent string }{
+		{"without what hides usage", "/v1beta/models/m:streamGenerateContent?fields=candidates&alt=sse&%24fields=candidates&$httpHeaders=x&access_token=s&callback=f&x=y", `{"contents":[]}`, "/v1beta/models/up:streamGenerateContent?alt=sse&x=y", `{"generationConfig":{"maxOutputTokens":9},"contents":[]}`},
 		{"as it came", "/v1beta/models/m:streamGenerateContent?alt=sse&key=s", `{"contents":[]}`, "/v1beta/models/up:streamGenerateContent?alt=sse", `{"generationConfig":{"maxOutputTokens":9},"contents":[]}`},
 		{"a bound in its place", "/v1beta/models/m:generateContent", `{"generationConfig":{"topK":1}}`, "/v1beta/models/up:generateContent", `{"generationConfig":{"maxOutputTokens":9,"topK":1}}`},
 		{"a bound by its other name", "/v1beta/models/m:generateContent", `{"generation_config":{"max_output_tokens":null}}`, "/v1beta/models/up:generateContent", `{"generation_config":{"max_output_tokens":9}}`},
@@ -128,11 +129,12 @@ func TestACallGoesOutUnderItsModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.Header = dialect.Header{"X-Goog-Fieldmask": {"candidates"}, "X-Goog-Api-Client": {"x"}}
 		out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://g", APIKey: "k", Model: "up", MaxOutput: 9})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.URL != "https://g"+s.url || string(bytes.Join(out.Body, nil)) != s.sent || out.Header.Get("X-Goog-Api-Key") != "k" {
+		if out.URL != "https://g"+s.url || string(bytes.Join(out.Body, nil)) != s.sent || out.Header.Get("X-Goog-Api-Key") != "k" || out.Header["X-Goog-Fieldmask"] != nil || out.Header["X-Goog-Api-Client"] == nil {
 			t.Errorf("%s: got %s %s, want %s %s", s.what, out.URL, bytes.Join(out.Body, nil), s.url, s.sent)
 		}
 	}

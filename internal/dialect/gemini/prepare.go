@@ -9,9 +9,14 @@ import (
 	"llmgw/internal/jsonscan"
 )
 
+// dropped are the parameters that Google takes at every method and that stay
+// here: credentials, and what makes the answer show less than its usage.
+var dropped = []string{"key", "access_token", "oauth_token", "fields", "$fields", "callback", "$callback", "$httpHeaders"}
+
 // Prepare implements dialect.Dialect.
 func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
 	header := request.Header(c.Request)
+	header.Del("X-Goog-Fieldmask") // it is the parameter fields
 	if to.APIKey != "" {
 		header.Set("X-Goog-Api-Key", to.APIKey)
 	}
@@ -29,7 +34,7 @@ func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 	}
 	return dialect.Outbound{
 		Method: c.Endpoint.Method,
-		URL:    request.URL(to.BaseURL, prefix+url.PathEscape(model)+":"+action, request.Query(c.Query, "key")),
+		URL:    request.URL(to.BaseURL, prefix+url.PathEscape(model)+":"+action, request.Query(c.Query, dropped...)),
 		Header: header,
 		Body:   request.Splice(c.Request.Body, edits),
 	}, nil
