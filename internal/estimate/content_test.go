@@ -94,6 +94,10 @@ func TestWhatIsVeryDeepCountsAsJSON(t *testing.T) {
 	if got, want := one(t, nested(maxDepth+1)).Text, tokens.Count(count(t, `{"type":"text","text":"hello"}`)); got != want {
 		t.Errorf("below it: %d tokens, want the JSON's %d", got, want)
 	}
+	lists := strings.Repeat(`[`, maxDepth+3) + `"hello"` + strings.Repeat(`]`, maxDepth+3)
+	if got, want := one(t, lists).Text, tokens.Count(count(t, `[["hello"]]`)); got != want {
+		t.Errorf("lists: %d tokens, want the JSON's %d", got, want)
+	}
 	deep := strings.Repeat(`{"content":`, maxDepth+1) + `"hello"` + strings.Repeat(`}`, maxDepth+1)
 	if got := one(t, deep).Text; got < 1 || got > 40 {
 		t.Errorf("objects: %d tokens", got)

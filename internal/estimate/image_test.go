@@ -65,6 +65,12 @@ func TestSizesAreReadFromHeaders(t *testing.T) {
 	}
 }
 
+func TestNoSideIsBelievedToBeLongerThanPicturesAre(t *testing.T) {
+	if got, ok := sizeOfBase64([]byte(png(1<<32-1, 20))); !ok || got != (size{mostPixels, 20}) {
+		t.Errorf("%v %v, want %d at most", got, ok, mostPixels)
+	}
+}
+
 func TestWhatIsNoImageHasNoSize(t *testing.T) {
 	for _, data := range []string{"", "https://example.com/a.png", "not base64 at all", "AAAA", base64.StdEncoding.EncodeToString([]byte("\xff\xd8\xff\xe0\x00\x00")), base64.StdEncoding.EncodeToString(make([]byte, 300_000))} {
 		if got, ok := sizeOfBase64([]byte(data)); ok {
@@ -94,6 +100,9 @@ func TestImagesCostWhatTheirModelsRulesSay(t *testing.T) {
 		{"gpt-5-nano", "", 320, 320, 150},
 		{"gpt-5.4", "high", 2048, 2048, 3000},
 		{"gpt-5.4", "low", 2048, 2048, 4915},
+		{"gpt-5.4", "high", 2000, 1500, 2941},      // shrunk until 57 patches fill a side: 57 x 43
+		{"gpt-4o", "high", 4096, 1025, 85 + 4*170}, // 512.5 is 512
+		{"gpt-4o", "high", 4096, 1027, 85 + 8*170}, // 513.5 is 514
 		{"gpt-5.4", "original", 3200, 3200, 12000},
 		{"gpt-5.5", "auto", 3200, 3200, 12000},
 		{"gpt-5.6", "low", 2048, 2048, 307},

@@ -158,6 +158,14 @@ const weather = `{"name":"weather","description":"Tells\nthe weather.","paramete
 	"tags":{"type":"array","items":{"type":"string"}},"any":{},"none":{"type":"null"},
 	"either":{"anyOf":[{"type":"boolean"},{"type":"integer","enum":[1,2]}]},"list":{"type":"array"}}}}`
 
+func TestVeryLargeToolsAreCountedAsJSON(t *testing.T) {
+	list := `[{"type":"function","function":{"name":"f","description":"` + strings.Repeat("hello ", renderedBytes/6) + `"}}]`
+	got := estimated(t, New(Config{}), call(t, dialect.Chat, `{"messages":[],"tools":`+list+`}`), Rules{Model: "gpt-4o"})
+	if want := tokens.Count(count(t, list) + 9); got.Parts.Tools != want {
+		t.Errorf("%d tokens, want %d", got.Parts.Tools, want)
+	}
+}
+
 func TestFunctionsAreDeclaredWithIndent(t *testing.T) {
 	d := declarations{layout: functionsLayout}
 	d.open()

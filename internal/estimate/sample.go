@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"math"
-	"unicode/utf8"
 
 	"llmgw/internal/jsonscan"
 )
@@ -33,8 +32,7 @@ func (r *reader) sample(text []byte, count func(*reader, []byte) int) int {
 	var sum, squares float64
 	for i := range samples {
 		at := i * (len(text) - size) / (samples - 1)
-		window := text[at : at+size]
-		window = window[validStart(window):]
+		window := text[at : at+size] // it may start and end within a character
 		rate := float64(count(r, window)) / float64(max(1, len(window)))
 		sum += rate
 		squares += rate * rate
@@ -61,14 +59,4 @@ func (r *reader) window(text []byte) int {
 	r.sampleBytes += len(text)
 	r.sampleTokens += n
 	return n
-}
-
-// validStart returns the offset of the first whole character of s.
-func validStart(s []byte) int {
-	for i := range min(len(s), utf8.UTFMax) {
-		if utf8.RuneStart(s[i]) {
-			return i
-		}
-	}
-	return 0
 }

@@ -60,8 +60,8 @@ func TestSamplesAreBoundedHoweverManyTextsThereAre(t *testing.T) {
 	if r.sampleBytes > mostSampled+samples*sampleSize {
 		t.Errorf("%d bytes were counted, want at most about %d", r.sampleBytes, mostSampled)
 	}
-	if got < exact || got > exact*11/10 {
-		t.Errorf("%d tokens, want a little more than %d", got, exact)
+	if got < exact*104/100 || got > exact*106/100 { // half of it was not seen
+		t.Errorf("%d tokens, want a twentieth more than %d", got, exact)
 	}
 }
 

@@ -73,8 +73,9 @@ func TestContextThatTheBodyDoesNotShowTeachesNothing(t *testing.T) {
 		`{"googleSearch":{}}`: false, `{"code_execution":{}}`: false,
 	} {
 		for _, model := range []string{"claude-x", "my-deployment"} {
-			got := estimated(t, New(Config{}), call(t, dialect.Chat, fmt.Sprintf(`{"messages":[],"tools":[{"name":"a"},%s,{"name":"z"}]}`, tool)), Rules{Model: model})
-			if got.teaches() != want {
+			e, c := New(Config{}), call(t, dialect.Chat, fmt.Sprintf(`{"messages":[],"tools":[{"name":"a","description":%q},%s,{"name":"z"}]}`, long, tool))
+			got := estimated(t, e, c, Rules{Model: model})
+			if again := estimated(t, e, c, Rules{Model: model}); got.teaches() != want || again != got {
 				t.Errorf("%s with the tool %s: teaches %v, want %v", model, tool, got.teaches(), want)
 			}
 		}
