@@ -153,18 +153,7 @@ func (r *reader) wrapped(raw []byte) {
 func (r *reader) sections(s *sections) {
 	r.t.hidden = r.t.hidden || s.hidden
 	r.withTools = isFilled(s.tools) || isFilled(s.functions)
-	k := kindMessage
-	if r.withTools {
-		k = kindMessageWithTools
-	}
-	switch jsonscan.KindAt(s.messages, 0) {
-	case jsonscan.Array:
-		r.t.overhead += r.model.chat.reply
-		r.history(s.messages, k)
-	case jsonscan.Object: // Gemini takes one that is no list
-		r.t.overhead += r.model.chat.reply
-		r.remember(k, s.messages, (*reader).message)
-	}
+	r.messages(s.messages)
 	if r.operation == dialect.Responses && len(s.texts) > 0 { // instructions are a message
 		r.t.overhead += r.model.chat.message + 1
 	}
@@ -184,6 +173,23 @@ func (r *reader) sections(s *sections) {
 	case jsonscan.Object:
 		r.wrapped(s.wrapped)
 	}
+}
+
+// messages counts a conversation. Gemini takes a message that is in no list.
+func (r *reader) messages(raw []byte) {
+	k := kindMessage
+	if r.withTools {
+		k = kindMessageWithTools
+	}
+	switch jsonscan.KindAt(raw, 0) {
+	case jsonscan.Array:
+		r.history(raw, k)
+	case jsonscan.Object:
+		r.remember(k, raw, (*reader).message)
+	default:
+		return
+	}
+	r.t.overhead += r.model.chat.reply
 }
 
 // isFilled tells whether raw is an array or object with something in it.

@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -37,6 +38,18 @@ func TestWhatIsBeyondTheExactBytesIsSampledWell(t *testing.T) {
 	}
 	if got.Input < exact.Input*98/100 || got.Input > exact.Input*110/100 {
 		t.Errorf("sampled %d, exact %d", got.Input, exact.Input)
+	}
+}
+
+func TestASampleAddsTwiceItsStandardError(t *testing.T) {
+	half := 1 << 19
+	sparse, dense := strings.Repeat("hello ", half/6), strings.Repeat("x", half) // of one token in 6 bytes, and in 8
+	body := `{"messages":[{"role":"user","content":"` + sparse + dense + `"}]}`
+	got := estimated(t, New(Config{ExactBytes: 64 << 10}), call(t, dialect.Chat, body), Rules{Model: "gpt-4o"})
+	mean, deviation := (1/6.+1/8.)/2, (1/6.-1/8.)/2
+	want := (mean + 2*deviation/math.Sqrt(samples-1)) * float64(2*half)
+	if math.Abs(float64(got.Input)-want) > want/100 {
+		t.Errorf("%d tokens, want about %.0f", got.Input, want)
 	}
 }
 

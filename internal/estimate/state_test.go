@@ -41,6 +41,9 @@ func TestWhatWasLearnedOutlivesARestart(t *testing.T) {
 
 func TestMergingKeepsTheRecordOfMoreAnswers(t *testing.T) {
 	much, little, other := taught("m", 50, 1.5, 100), taught("m", 40, 1.1, 900), taught("n", 30, 2, 7)
+	if err := much.Merge(little.Snapshot()); err != nil || !same(much, taught("m", 50, 1.5, 100)) {
+		t.Errorf("%v, %v, want what was known better before", much.ratios.all, err)
+	}
 	for range 2 { // again, it changes nothing
 		for _, from := range []*Estimator{much, other} {
 			if err := little.Merge(from.Snapshot()); err != nil {
