@@ -145,7 +145,7 @@ func TestTheSignatureIsThatOfItsDefinition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Header = dialect.Header{"Content-Type": {"application/json"}, "User-Agent": {"x"}}
+	c.Header = dialect.Header{"Content-Type": {"application/json"}, "User-Agent": {"x"}, "X-Amz-User-Agent": {"aws-sdk-js/3"}, "X-Amzn-Trace-Id": {"y"}}
 	d := Dialect{now: func() time.Time { return now }}
 	out, err := d.Prepare(c, dialect.Upstream{BaseURL: "https://bedrock-runtime.us-east-1.amazonaws.com", APIKey: "AKID:secret/+:to:ken", Region: "us-east-1", Model: c.Model})
 	if err != nil {
@@ -160,11 +160,11 @@ func TestTheSignatureIsThatOfItsDefinition(t *testing.T) {
 		h := sha256.Sum256([]byte(text))
 		return hex.EncodeToString(h[:])
 	}
-	const names = "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
+	const names = "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token;x-amz-user-agent"
 	canonical := strings.Join([]string{
 		"POST", "/model/us.anthropic.claude-v1%253A0/converse", "",
 		"content-type:application/json", "host:bedrock-runtime.us-east-1.amazonaws.com", "x-amz-content-sha256:" + sum(`{"messages":[]}`),
-		"x-amz-date:20261129T123000Z", "x-amz-security-token:to:ken", "", names, sum(`{"messages":[]}`),
+		"x-amz-date:20261129T123000Z", "x-amz-security-token:to:ken", "x-amz-user-agent:aws-sdk-js/3", "", names, sum(`{"messages":[]}`),
 	}, "\n")
 	scope := "20261129/us-east-1/bedrock/aws4_request"
 	key := []byte("AWS4secret/+")

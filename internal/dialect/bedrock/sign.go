@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,15 +22,19 @@ const service = "bedrock"
 type credentials struct{ access, secret, session, region string }
 
 // sign gives an outbound call AWS's signature, version 4. Only what nobody
-// changes on the way is signed: the host, the path, the content's type and the
-// body.
+// changes on the way is signed: the host, the path, the content's type, the
+// body, and X-Amz- headers, all of which AWS wants to see signed.
 func sign(out dialect.Outbound, c credentials, now time.Time) error {
 	ctx := context.Background() // nothing is sent
 	r, err := http.NewRequestWithContext(ctx, out.Method, out.URL, nil)
 	if err != nil {
 		return fmt.Errorf("sign a call to Bedrock: %w", err)
 	}
-	r.Header.Set("Content-Type", out.Header.Get("Content-Type"))
+	for name, values := range out.Header {
+		if name == "Content-Type" || strings.HasPrefix(name, "X-Amz-") {
+			r.Header[name] = values
+		}
+	}
 	hash := sha256.New()
 	for _, segment := range out.Body {
 		_, _ = hash.Write(segment) // it never fails
