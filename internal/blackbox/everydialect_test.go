@@ -44,6 +44,10 @@ func document(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done() // which ends with the client only when the body was read
 		return
 	}
+	if strings.HasSuffix(r.URL.Path, ":streamGenerateContent") { // which has no other answer than a stream
+		say(w, "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\n")
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, "{}")
 }
