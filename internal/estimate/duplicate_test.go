@@ -35,9 +35,17 @@ func TestTheLastMemberOfANameIsTheOneThatCounts(t *testing.T) {
 	}
 }
 
+func TestOfVeryManyMembersAllCount(t *testing.T) {
+	for n, want := range map[int]int{mostNames: 1, mostNames + 1: mostNames + 1} {
+		if got := len(strings.Fields(shown("{" + strings.Repeat(`"a":1,`, n-1) + `"a":1}`))); got != want {
+			t.Errorf("%d members: %d count, want %d", n, got, want)
+		}
+	}
+}
+
 func TestManyMembersHideNoneOfAnotherName(t *testing.T) {
 	var members, values []string
-	for i := range 500 {
+	for i := range mostNames / 2 {
 		members = append(members, fmt.Sprintf(`"name%d":%d`, i, i))
 		values = append(values, fmt.Sprint(i))
 	}
