@@ -225,6 +225,18 @@ func hexOf(id []byte) string {
 	return out.String()
 }
 
+func TestProvidersHaveTheNamesOfTheConventions(t *testing.T) {
+	for _, s := range []struct{ dialect, flavor, want string }{
+		{"openai", "", "openai"}, {"openai", "openai", "openai"}, {"openai", "mistral", "mistral_ai"}, {"openai", "xai", "x_ai"},
+		{"openai", "deepseek", "deepseek"}, {"openai", "vllm", "vllm"}, {"azure", "", "azure.ai.openai"}, {"anthropic", "", "anthropic"},
+		{"gemini", "", "gcp.gemini"}, {"bedrock", "", "aws.bedrock"}, {"cohere", "", "cohere"}, {"ollama", "", "ollama"},
+	} {
+		if got := providerName(Destination{Dialect: s.dialect, Flavor: s.flavor}); got != s.want {
+			t.Errorf("%s %s: got %s, want %s", s.dialect, s.flavor, got, s.want)
+		}
+	}
+}
+
 func TestAFailureIsAnErrorOfTheSpan(t *testing.T) {
 	c := newCollector(t)
 	tracing := newTestTracing(t, TracingConfig{Endpoint: c.URL})
