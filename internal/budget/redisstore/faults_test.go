@@ -228,21 +228,12 @@ func TestACallerWhoseContextEndsLeavesAtOnceAndIsCancelled(t *testing.T) {
 		_, err := s.Reserve(ctx, request("sent", l, 60))
 		errs <- err
 	}()
-	lane := s.lane(s.prefix)
-	await(t, "the call is in flight", func() bool {
-		lane.mu.Lock()
-		defer lane.mu.Unlock()
-		return lane.running && len(lane.reserves) == 0
-	})
+	inFlight(t, s)
 	go func() {
 		_, err := s.Reserve(ctx, request("queued", l, 30))
 		errs <- err
 	}()
-	await(t, "the other waits", func() bool {
-		lane.mu.Lock()
-		defer lane.mu.Unlock()
-		return len(lane.reserves) == 1
-	})
+	queued(t, s, 1)
 	cancel()
 	for range 2 {
 		if err := <-errs; !errors.Is(err, context.Canceled) {
@@ -257,6 +248,74 @@ func TestACallerWhoseContextEndsLeavesAtOnceAndIsCancelled(t *testing.T) {
 	ids, err := s.OpenIDs(context.Background(), "gw")
 	if err != nil || len(ids) != 2 {
 		t.Errorf("open: got %v, %v, want first and last", ids, err)
+	}
+}
+
+// inFlight waits until all that waited is in a call.
+func inFlight(t *testing.T, s *Store) {
+	t.Helper()
+	lane := s.lane(s.prefix)
+	await(t, "the call is in flight", func() bool {
+		lane.mu.Lock()
+		defer lane.mu.Unlock()
+		return lane.running && len(lane.reserves)+len(lane.settles) == 0
+	})
+}
+
+// queued waits until n reserves wait for the next call.
+func queued(t *testing.T, s *Store, n int) {
+	t.Helper()
+	lane := s.lane(s.prefix)
+	await(t, "others wait", func() bool {
+		lane.mu.Lock()
+		defer lane.mu.Unlock()
+		return len(lane.reserves) == n
+	})
+}
+
+func TestTheCallsGoOnWhenAllWhoWaitedForTheNextOneHaveLeft(t *testing.T) {
+	r := redistest.Start(t)
+	s := openOn(t, r, 10*time.Second)
+	l := tpm(100)
+	reserve(t, s, request("first", l, 1))
+	for name, call := range map[string]func() error{
+		"a reserve": func() error {
+			_, err := s.Reserve(context.Background(), request("sent", l, 1))
+			return err
+		},
+		"a settlement": func() error {
+			_, err := s.Settle(context.Background(), []budget.Settlement{settlement("first", l, 1)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.calls.Wait()
+			r.Pause()
+			sent := make(chan error)
+			go func() { sent <- call() }()
+			inFlight(t, s)
+			ctx, leave := context.WithCancel(context.Background())
+			left := make(chan error)
+			go func() {
+				_, err := s.Reserve(ctx, request("queued", l, 30))
+				left <- err
+			}()
+			queued(t, s, 1)
+			leave()
+			if err := <-left; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want %v", err, context.Canceled)
+			}
+			r.Resume()
+			if err := <-sent; err != nil {
+				t.Error(err)
+			}
+			s.calls.Wait()
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			if _, err := s.Reserve(ctx, request("next to "+name, l, 1)); err != nil {
+				t.Errorf("got %v, want the next caller answered", err)
+			}
+		})
 	}
 }
 

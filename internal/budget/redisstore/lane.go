@@ -161,21 +161,22 @@ func (l *lane) run() {
 		// Those whom the last call answered come back with their next request
 		// if they are let.
 		runtime.Gosched()
-		settles, reserves := l.next()
-		if len(settles)+len(reserves) == 0 {
+		settles, reserves, waiting := l.next()
+		if !waiting {
 			return
 		}
 		l.call(settles, reserves)
 	}
 }
 
-// next takes what goes into the next call, or ends the run.
-func (l *lane) next() (settles []*settling, reserves []*reserving) {
+// next takes what goes into the next call, or ends the run if nothing waits. It
+// may take nothing: all callers may have left.
+func (l *lane) next() (settles []*settling, reserves []*reserving, waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.settles)+len(l.reserves) == 0 {
 		l.running = false
-		return nil, nil
+		return nil, nil, false
 	}
 	if len(l.cancels) > 0 {
 		n := min(len(l.cancels), maxSettles)
@@ -186,7 +187,7 @@ func (l *lane) next() (settles []*settling, reserves []*reserving) {
 	settles = append(settles, l.settles[:n]...)
 	l.settles = append(l.settles[:0], l.settles[n:]...)
 	if len(l.settles) > 0 {
-		return settles, nil // reserves wait for the settlements before them
+		return settles, nil, true // reserves wait for the settlements before them
 	}
 	keys, taken := 0, 0
 	for _, w := range l.reserves {
@@ -200,5 +201,5 @@ func (l *lane) next() (settles []*settling, reserves []*reserving) {
 		}
 	}
 	l.reserves = append(l.reserves[:0], l.reserves[taken:]...)
-	return settles, reserves
+	return settles, reserves, true
 }
