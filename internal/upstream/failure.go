@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func judge(status int, body []byte, h http.Header, now time.Time) (again, time.D
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
 		return unlessDenied(h), retryAfter(h, now)
 	default:
-		if e.lacks() {
+		if e.lacks() || e.barred() {
 			return elsewhere, 0
 		}
 		return never, 0
@@ -80,6 +81,12 @@ func judge(status int, body []byte, h http.Header, now time.Time) (again, time.D
 // lacks tells whether the call is about something that this provider does not
 // keep, such as the response before this one, and another may.
 func (e errorBody) lacks() bool { return strings.HasSuffix(e.code, "_not_found") }
+
+// barred tells whether the provider does not take our key, which Google answers
+// as a bad request.
+func (e errorBody) barred() bool {
+	return slices.ContainsFunc(e.details, func(d detail) bool { return d.Reason == "API_KEY_INVALID" })
+}
 
 // unlessDenied is anywhere, but elsewhere if the provider says that the same
 // call had better not come again.
@@ -138,6 +145,7 @@ type errorBody struct {
 type detail struct {
 	ErrorCode  string `json:"error_code"`
 	RetryDelay string `json:"retryDelay"`
+	Reason     string `json:"reason"`
 	Violations []struct {
 		QuotaID string `json:"quotaId"`
 	} `json:"violations"`

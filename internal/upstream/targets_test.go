@@ -22,6 +22,7 @@ func TestAnotherTargetIsTriedAtOnce(t *testing.T) {
 		{"a spent quota", answer{status: 429, body: spentBody}},
 		{"a key that is wrong", answer{status: 401}},
 		{"a model that is not there", answer{status: 404}},
+		{"a key that Google does not know", answer{status: 400, body: `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`}},
 		{"a response before this one that another keeps", answer{status: 400, body: `{"error":{"message":"Previous response with id 'resp_1' not found.","type":"invalid_request_error","param":"previous_response_id","code":"previous_response_not_found"}}`}},
 		{"no answer in time", answer{after: time.Hour}},
 		{"a stream that begins with an error", answer{status: 200, body: "error overloaded\n"}},

@@ -81,6 +81,7 @@ var invoked = &watch.API{
 	Event:    watch.Tree(watch.Places{"bytes": watch.Embedded, "message": watch.ErrorMessage}),
 	Inner:    &watch.API{Event: watch.Tree(slices.Concat([]watch.Places{vendors}, anthropic.Event, []watch.Places{metrics.Under("amazon-bedrock-invocationMetrics")})...)},
 	Headers:  headers,
+	Foreign:  true, // pictures, and vendors yet to come
 }
 
 // headers reads the counts of Invoke, and the kind of an error.

@@ -210,6 +210,26 @@ func TestAnyVendorsEventsAreReadInsideTheirFrames(t *testing.T) {
 	}
 }
 
+func TestAnAnswerOfAnUnknownVendorIsCountedByItsSize(t *testing.T) {
+	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Pattern: prefix + ":model" + invoke, Operation: dialect.Chat}}}
+	for _, s := range []struct {
+		what, body, output string
+		unreadable         bool
+		counted            tokens.Count
+	}{
+		{"a picture", `{"images":["` + strings.Repeat("A", 400) + `"],"error":null}`, "", true, 107},
+		{"a picture with its count", `{"images":["AAAA"]}`, "5", false, 0},
+		{"text", `{"generation":"Hi you"}`, "", false, 6},
+	} {
+		a := dialect.Answer{Status: 200, Header: dialect.Header{"Content-Type": {"application/json"}, "X-Amzn-Bedrock-Output-Token-Count": {s.output}}}
+		m := New().Meter(c, a, dialect.MeterOptions{Count: dialecttest.Bytes})
+		m.Feed([]byte(s.body))
+		if r := m.Report(); r.Unreadable != s.unreadable || r.Counted != s.counted || !r.Complete || r.Failure != nil {
+			t.Errorf("%s: got %+v", s.what, r)
+		}
+	}
+}
+
 func TestABrokenStreamEndsWithAnException(t *testing.T) {
 	event := New().ErrorEvent(fault.New(fault.UpstreamError, "It broke."), "r")
 	c := &dialect.Call{Request: dialect.Request{Endpoint: dialect.Endpoint{Pattern: prefix + ":model" + converseStream, Operation: dialect.Chat}}, Stream: true}

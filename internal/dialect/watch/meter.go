@@ -230,9 +230,17 @@ func (m *Meter) Report() dialect.Report {
 const bytesPerToken = 4
 
 // unreadable tells whether the answer is not what it says: coded in a way that
-// is not known, or otherwise than it says, or no JSON.
+// is not known, or otherwise than it says, or no JSON; or says what nobody
+// knows.
 func (m *Meter) unreadable() bool {
-	return m.blind || m.unpacker != nil && m.unpacker.failed || m.format == stream.Document && !m.opaque && !m.isError && m.push.Broken()
+	r := &m.reading
+	switch {
+	case m.blind || m.unpacker != nil && m.unpacker.failed:
+		return true
+	case m.isError || m.opaque || m.format != stream.Document:
+		return false
+	}
+	return m.push.Broken() || r.api.Foreign && m.push.Done() && !r.content && r.counts.set == 0
 }
 
 // settleZeros tells an output of nothing from one that was not reported.

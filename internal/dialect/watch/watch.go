@@ -44,6 +44,9 @@ type API struct {
 	Plain bool
 	// Array says that a JSON answer to a stream call is a list of events.
 	Array bool
+	// Foreign says that whole answers are of anybody's making: one that says
+	// nothing in a place that is known is taken for unreadable.
+	Foreign bool
 	// Hideable says that usage can be hidden: it is OpenAI's chat stream.
 	Hideable bool
 	// Inner is how documents in Embedded places are read.
