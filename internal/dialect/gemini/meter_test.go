@@ -41,6 +41,20 @@ func TestC14CachedInputAndThoughtsCountOnce(t *testing.T) {
 	}
 }
 
+func TestAListIsWholeOnceItIsClosedAndADocumentOnceItHasEnded(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[]": true, "[" + part("a", "") + "]": true, "[" + part("a", "") + ",": false, "[" + part("a", ""): false, "[": false, "": false,
+		"{}": true, part("a", ""): true, part("a", "")[:20]: false, `{"error":{"code":503}}`: false, `[{"error":{"code":503}}]`: false, "no JSON": false,
+	} {
+		m := watching("application/json")
+		m.Feed([]byte(text))
+		m.End()
+		if r := m.Report(); r.Complete != want || r.Unreadable != (text == "no JSON") {
+			t.Errorf("%q: got %+v, want complete %v", text, r, want)
+		}
+	}
+}
+
 func TestAStreamThatIsCutHasTheUsageThatItTold(t *testing.T) {
 	for _, s := range []struct {
 		what   string

@@ -28,6 +28,12 @@ const (
 	escaped
 )
 
+// Closed tells whether an Array has ended with its bracket.
+func (r *Reader) Closed() bool { return r.array.state == arrayDone }
+
+// Single tells whether what should be an Array was found to be one document.
+func (r *Reader) Single() bool { return r.array.state == arrayOther }
+
 func (r *Reader) nextElement(p []byte) (int, []byte, What) {
 	a := &r.array
 	switch a.state {

@@ -145,7 +145,7 @@ func (m *Meter) endEvent() {
 	m.push.End()
 	r := &m.reading
 	r.call(m.reader.Name())
-	if m.format == stream.Document {
+	if m.single() {
 		m.whole = m.push.Done()
 	}
 	if m.reader.Exception() {
@@ -167,7 +167,7 @@ func (m *Meter) endEvent() {
 // endLast ends an event that the answer left open. If it was cut within its
 // JSON no client reads it, and its text counts as never sent.
 func (m *Meter) endLast() {
-	if m.format == stream.Document || m.push.Done() {
+	if m.single() || m.push.Done() {
 		m.endEvent()
 		return
 	}
@@ -237,7 +237,7 @@ func (m *Meter) unreadable() bool {
 	switch {
 	case m.blind || m.unpacker != nil && m.unpacker.failed:
 		return true
-	case m.isError || m.opaque || m.format != stream.Document:
+	case m.isError || m.opaque || !m.single():
 		return false
 	}
 	return m.push.Broken() || r.api.Foreign && m.push.Done() && !r.content && r.counts.set == 0
@@ -267,13 +267,16 @@ func (m *Meter) between() bool {
 	return framed && !m.packed && (held || m.reader.Between())
 }
 
+// single tells whether the answer is one document, for all that is known yet.
+func (m *Meter) single() bool { return m.format == stream.Document || m.reader.Single() }
+
 func (m *Meter) complete() bool {
 	r := &m.reading
 	switch {
 	case r.failure != nil || m.isError || r.api.Pending[r.finish]:
 		return false
-	case m.format != stream.Document:
-		return r.ended || r.api.Ends == nil && r.finished()
+	case !m.single():
+		return r.ended || m.reader.Closed() || r.api.Ends == nil && r.finished()
 	case m.opaque:
 		return false // only the end of the transfer tells
 	}
