@@ -37,6 +37,7 @@ func crashCharge(c budget.CrashCharge) budget.CrashCharge {
 
 // ask makes the call, and what came of it the group's lease.
 func (s *Store) ask(l *lease, r budget.Request) {
+	defer s.calls.begin()()
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
 	sent := time.Now()

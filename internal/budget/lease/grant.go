@@ -161,13 +161,13 @@ func (l *lease) fits(r *budget.Request, now time.Time) bool {
 }
 
 // nearlySpent tells whether three quarters of the lease, or half of its time,
-// are over.
+// are over. Slots that are in flight come back.
 func (l *lease) nearlySpent(now time.Time) bool {
 	if l.expires.Sub(now) < lifetime/2 {
 		return true
 	}
 	for i := range l.kept {
-		if 4*l.left(i) < l.kept[i] {
+		if !recycles(l.lines[i].Limit) && 4*l.left(i) < l.kept[i] {
 			return true
 		}
 	}

@@ -191,10 +191,14 @@ func (d *demand) turn(now time.Time, past time.Duration, busy int) {
 	d.since, d.count = now, 0
 }
 
+// recycles tells whether what a request took of l is there for the next within
+// the same lease, as slots are and tokens are not.
+func recycles(l *budget.Limit) bool { return l.Algorithm == budget.Slots }
+
 // part is into how many parts what is to spare of l is divided, each gateway's
-// lease being one. Slots come back within a lease, tokens do not.
+// lease being one.
 func part(l *budget.Limit) int64 {
-	if l.Algorithm == budget.Slots {
+	if recycles(l) {
 		return 4
 	}
 	return 10
@@ -203,8 +207,10 @@ func part(l *budget.Limit) int64 {
 // amounts is what a lease should take of each line, or nil if none is worth it:
 // the demand of the time ahead, but of each counter at most this gateway's part
 // of what is left above the last tenth, together with the leases of others here.
+// Slots serve one request after the other: they bound how many it serves at a time.
 func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 	requests := int64(g.demand.rate * ahead.Seconds())
+	slots := requests
 	for i := range states {
 		spare := states[i].Remaining - (states[i].Capacity+9)/10
 		if spare < 0 {
@@ -214,16 +220,24 @@ func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 		if g.lease != nil { // it makes way for the next; what is left of it is in spare
 			others -= g.lease.size[i]
 		}
-		if mean := g.demand.mean[i]; mean > 0 {
-			requests = min(requests, ((spare+others)/(part(g.lines[i].Limit)*gateways)-others)/mean)
+		mean, n := g.demand.mean[i], &requests
+		if recycles(g.lines[i].Limit) {
+			n = &slots
+		}
+		if mean > 0 {
+			*n = min(*n, ((spare+others)/(part(g.lines[i].Limit)*gateways)-others)/mean)
 		}
 	}
-	if requests < fewest {
+	if min(requests, slots) < fewest {
 		return nil
 	}
 	amounts := make([]int64, len(states))
 	for i := range amounts {
-		amounts[i] = requests * g.demand.mean[i]
+		n := requests
+		if recycles(g.lines[i].Limit) {
+			n = min(n, slots)
+		}
+		amounts[i] = n * g.demand.mean[i]
 	}
 	return amounts
 }

@@ -91,6 +91,7 @@ type Store struct {
 	seed     maphash.Seed
 	granted  atomic.Int64
 
+	calls   calls
 	groups  groups
 	members members
 	fleet   atomic.Int64 // live gateways

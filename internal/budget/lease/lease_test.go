@@ -23,6 +23,7 @@ type counting struct {
 	down                       atomic.Bool
 	slow                       time.Duration // of the answer to a lease
 	lose                       func() bool   // an answer, though the call was applied; nil: none
+	meanwhile                  func()        // happens before a read's answer comes; nil: nothing
 
 	mu   sync.Mutex
 	told []budget.Progress
@@ -69,6 +70,14 @@ func (c *counting) Settle(ctx context.Context, s []budget.Settlement) ([]budget.
 		return nil, errDown
 	}
 	return settled, err
+}
+
+func (c *counting) Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
+	states, at, err := c.Store.Read(ctx, lines)
+	if c.meanwhile != nil {
+		c.meanwhile()
+	}
+	return states, at, err
 }
 
 func (c *counting) lost() bool { return c.lose != nil && c.lose() }
@@ -159,7 +168,6 @@ func spending(t *testing.T, used int64) (g *gateway, limit *budget.Limit, lines 
 
 func (g *gateway) state(l *budget.Limit) budget.LineState {
 	g.t.Helper()
-	synctest.Wait() // no lease comes between what the store tells and what is added
 	states, _, err := g.Read(context.Background(), []budget.Line{line(l, 0)})
 	if err != nil {
 		g.t.Fatalf("read %s: %v", l.Name, err)

@@ -109,7 +109,7 @@ func (m *member) used(i int, st *budget.Settlement) int64 {
 }
 
 // counts tells whether line i counts what is used, and not what is in flight.
-func (l *lease) counts(i int) bool { return l.lines[i].Limit.Algorithm != budget.Slots }
+func (l *lease) counts(i int) bool { return !recycles(l.lines[i].Limit) }
 
 // Enqueue implements budget.Enqueuer. Of a request that a lease granted, done is
 // called before it returns.

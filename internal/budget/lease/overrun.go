@@ -51,6 +51,7 @@ func (s *Store) post(ctx context.Context, list []*lease) []*lease {
 }
 
 func (s *Store) postOne(ctx context.Context, o *lease) bool {
+	defer s.calls.begin()()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	err := s.observe("post", func() error {

@@ -98,6 +98,40 @@ func TestManyBusyCallersTogetherHoldATenthAtMost(t *testing.T) {
 	})
 }
 
+// Slots come back within a lease, what is spent does not: neither may a lease end
+// with its first slots' worth of requests, nor may those that have ended pile up
+// slots that nobody uses.
+func TestALeaseServesMoreRequestsThanItHasSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		spend, slot := monthly(1_000_000_000), slots(200)
+		lines := []budget.Line{line(spend, 1), line(slot, 1)}
+		var open []string
+		least, leased := int64(200), 0
+		for n := range 9000 { // 3,000 a second, of which six are in flight
+			id, v := g.ask(lines...)
+			if v.Outcome != budget.Granted {
+				t.Fatalf("request %d: got %+v, want it granted", n, v)
+			}
+			if n >= 6000 && v.Leased {
+				leased++
+			}
+			if open = append(open, id); len(open) == 6 {
+				g.end(open[0], lines, 1, 1)
+				open = open[1:]
+			}
+			least = min(least, g.stored(slot).Remaining)
+			time.Sleep(time.Second / 3000)
+		}
+		if leased < 2900 {
+			t.Errorf("of the last 3000 requests %d were granted from leases, want nearly all", leased)
+		}
+		if least < 200-2*45-6 { // a quarter of 180, twice while a lease makes way for the next
+			t.Errorf("the store had as little as %d of 200 slots", least)
+		}
+	})
+}
+
 var perUser = changed(func(l *budget.Limit) { l.Name, l.Scope = "user-tpm", budget.User })
 
 func TestBeforeARefusalWhatIsLeasedGoesBack(t *testing.T) {

@@ -140,6 +140,7 @@ type news struct {
 // report sends news of leases in one call. It tells whether the store has them;
 // else they are sent again.
 func (s *Store) report(ctx context.Context, list []news) bool {
+	defer s.calls.begin()()
 	progress := make([]budget.Progress, len(list))
 	for i := range list {
 		progress[i] = list[i].progress
@@ -162,6 +163,7 @@ func (s *Store) report(ctx context.Context, list []news) bool {
 
 // end settles leases in one call, and forgets them if the store did.
 func (s *Store) end(ctx context.Context, over []*lease) {
+	defer s.calls.begin()()
 	ends := make([]budget.Settlement, len(over))
 	for i, l := range over {
 		ends[i] = l.settlement()

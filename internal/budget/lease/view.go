@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/budget"
@@ -53,14 +54,44 @@ func refill(l *budget.Limit, n int64) time.Duration {
 	return l.Gain(n)
 }
 
+// reads is how often Read asks at most for a state of the store and of the leases
+// at one moment: unless both stand still, what a lease gives back at that moment
+// is seen twice or not at all.
+const reads = 5
+
 // Read implements budget.Store. What this gateway has leased and not spent is
 // shown as free, since its requests find it so.
-func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
-	states, at, err := s.Store.Read(ctx, lines)
-	if err != nil || s.held.Load() == 0 {
-		return states, at, err
+func (s *Store) Read(ctx context.Context, lines []budget.Line) (states []budget.LineState, at time.Time, err error) {
+	for range reads {
+		before := s.calls.over.Load()
+		states, at, err = s.Store.Read(ctx, lines)
+		if err != nil {
+			return states, at, err
+		}
+		s.lendAll(lines, states)
+		if s.calls.begun.Load() == before {
+			break
+		}
 	}
+	return states, at, nil
+}
+
+// calls counts the calls that change what the store has of leases. The second is
+// never more than the first.
+type calls struct{ begun, over atomic.Int64 }
+
+// begin counts a call, and returns what ends it once its lease knows of it.
+func (c *calls) begin() (end func()) {
+	c.begun.Add(1)
+	return func() { c.over.Add(1) }
+}
+
+// lendAll puts what all leases have left into the states of lines.
+func (s *Store) lendAll(lines []budget.Line, states []budget.LineState) {
 	leases, now := s.all(), time.Now()
+	if len(leases) == 0 {
+		return
+	}
 	for i := range lines {
 		st, key := &states[i], keyOf(lines[i])
 		short := st.Remaining < lines[i].Amount
@@ -78,7 +109,6 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 			lift(st, lines[i].Amount, reset-st.Reset)
 		}
 	}
-	return states, at, nil
 }
 
 // lend puts what l has left of line i into the counter's state, and for what l

@@ -22,6 +22,25 @@ func (g *gateway) judged(lines ...budget.Line) []budget.LineState {
 	return states
 }
 
+// While a read is under way a lease is made, told of or ended.
+func TestWhatIsReadIsOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, limit, lines, spent := spending(t, 70)
+		open, _ := g.ask(lines...)
+		for name, meanwhile := range map[string]func(){
+			"nothing":      func() {},
+			"a report":     func() { time.Sleep(60 * time.Millisecond) },
+			"the end":      func() { time.Sleep(2 * time.Second) },
+			"a new lease":  func() { g.busy(lines, 70); spent += 0 },
+			"what it lent": func() { g.end(open, lines, 70); spent += 70; time.Sleep(time.Second) },
+		} {
+			_ = name
+			_ = meanwhile
+		}
+		_ = limit
+	})
+}
+
 // What is leased changes nothing of what Read and verdicts say: a twin that has
 // no leases and does the same is the measure.
 func TestWhatIsReadIsWhatItWouldBeWithoutLeases(t *testing.T) {
