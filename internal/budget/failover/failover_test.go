@@ -271,6 +271,25 @@ func TestCallsThatFailTogetherCountAsOne(t *testing.T) {
 	})
 }
 
+func TestCallsThatFailNowAndThenDoNotBringTheStoreDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for round := range 4 {
+			for try := range 2 {
+				w.faults.all(lost)
+				w.reserve(fmt.Sprint(round, "-", try), line(money, 1))
+			}
+			w.faults.all(none)
+			w.reserve(fmt.Sprint(round), line(money, 0))
+			w.Settle(fmt.Sprint(round), []int64{0})
+			if !w.Up() {
+				t.Fatalf("got down after %d times two failures and an answer, want up", round+1)
+			}
+		}
+		w.end()
+	})
+}
+
 func TestS30_EachTransitionIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
