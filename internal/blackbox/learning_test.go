@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"llmgw/internal/gatewaytest"
 )
 
 // words is a chat request whose prompt is long enough to teach something.
@@ -66,6 +69,48 @@ func TestEachTargetLearnsForItself(t *testing.T) {
 	if last > 115 {
 		t.Errorf("got %d tokens reserved, want about 110: the other target has not been asked", last)
 	}
+	w.settled()
+}
+
+func TestWhatOneInstanceHasLearnedTheOthersAndTheNextOneKnow(t *testing.T) {
+	w := start(t, setup{
+		gateways: 2, redis: true, limits: tokensLimit(),
+		models: "{name: known, targets: [{provider: sim, model: sim-in132-out100}], reserve_output: learned}",
+	})
+	body := words("known", `"max_tokens":4096`)
+	reserves := func(g *gatewaytest.Gateway) int {
+		var n struct {
+			Estimate struct {
+				Total int `json:"total_tokens"`
+			}
+		}
+		a := g.Admin("POST", "/admin/v1/explain", fmt.Sprintf(`{"key_id":"search-key","path":%q,"body":%s}`, chat, body))
+		if err := json.Unmarshal([]byte(a.Body), &n); err != nil {
+			t.Fatalf("%v\n%s", err, a.Body)
+		}
+		return n.Estimate.Total
+	}
+	knows := func(g *gatewaytest.Gateway) bool {
+		n := reserves(g)
+		return n >= 232 && n <= 250
+	}
+	if knows(w.all[0]) || knows(w.all[1]) {
+		t.Fatal("something is known before any answer")
+	}
+	for range 40 {
+		w.estimatedTokens(body)
+	}
+	if !knows(w.all[0]) {
+		t.Fatalf("after 40 answers of 232 tokens %d are reserved", reserves(w.Gateway))
+	}
+	if code := w.Stop(); code != 0 {
+		t.Fatalf("got exit code %d\n%s", code, w.Log())
+	}
+	w.Restart()
+	if !knows(w.all[0]) {
+		t.Errorf("after a restart %d tokens are reserved, want what was known before it", reserves(w.Gateway))
+	}
+	w.Eventually("the other instance knows too", 30*time.Second, func() bool { return knows(w.all[1]) })
 	w.settled()
 }
 
