@@ -22,22 +22,39 @@ func (g *gateway) judged(lines ...budget.Line) []budget.LineState {
 	return states
 }
 
-// While a read is under way a lease is made, told of or ended.
 func TestWhatIsReadIsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, limit, lines, spent := spending(t, 70)
-		open, _ := g.ask(lines...)
-		for name, meanwhile := range map[string]func(){
-			"nothing":      func() {},
-			"a report":     func() { time.Sleep(60 * time.Millisecond) },
-			"the end":      func() { time.Sleep(2 * time.Second) },
-			"a new lease":  func() { g.busy(lines, 70); spent += 0 },
-			"what it lent": func() { g.end(open, lines, 70); spent += 70; time.Sleep(time.Second) },
-		} {
-			_ = name
-			_ = meanwhile
+		g, limit, lines, _ := spending(t, 70)
+		id, v := g.ask(lines...)
+		if !v.Leased {
+			t.Fatal("the request after a leased one is not")
 		}
-		_ = limit
+		open := 1
+		for _, s := range []struct {
+			what      string
+			meanwhile func()
+		}{
+			{"the store is told of a lease", func() { time.Sleep(60 * time.Millisecond) }},
+			{"a lease ends with its last request", func() {
+				g.end(id, lines, 70)
+				open = 0
+				time.Sleep(2 * time.Second)
+			}},
+			{"a lease is made", func() { g.busy(lines, 70) }},
+			{"a lease ends", func() { time.Sleep(2 * time.Second) }},
+		} {
+			first := true
+			g.under.meanwhile = func() {
+				if first {
+					first = false
+					s.meanwhile()
+				}
+			}
+			got, left := g.state(limit), int64(1_000_000-70*(g.n-open)-100*open)
+			if got.Remaining != left || got.Open != int64(100*open) {
+				t.Errorf("%s: got %d left and %d open, want %d and %d", s.what, got.Remaining, got.Open, left, 100*open)
+			}
+		}
 	})
 }
 
