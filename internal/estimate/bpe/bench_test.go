@@ -108,10 +108,14 @@ func BenchmarkCountOf1KB(b *testing.B) {
 }
 
 func BenchmarkCountOnTwoCores(b *testing.B) {
-	e, text := get(b, "o200k_base"), corpora(b)["English"]
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		e.CountParallel(text, 2)
+	e := get(b, "o200k_base")
+	for what, text := range corpora(b) {
+		b.Run(what, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				e.CountParallel(text, 2)
+			}
+		})
 	}
 }
 

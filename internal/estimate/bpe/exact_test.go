@@ -170,6 +170,26 @@ func TestCountsOnBothSidesOfACutAddUp(t *testing.T) {
 	}
 }
 
+func TestNoCutIsInsideOfAPiece(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 17))
+	cuts := 0
+	for range 400 {
+		text := []byte(randomText(r, 120))
+		for at := Cut(text, 0); at > 0; at = Cut(text, at+1) {
+			cuts++
+			for _, name := range slices.Concat(names, vendors) {
+				e := get(t, name)
+				if got, want := e.Append(e.Append(nil, text[:at]), text[at:]), e.Append(nil, text); !slices.Equal(got, want) {
+					t.Fatalf("%s: %q cut at %d: %v, want %v", name, text, at, got, want)
+				}
+			}
+		}
+	}
+	if cuts < 1000 {
+		t.Errorf("only %d cuts", cuts)
+	}
+}
+
 func TestCountingIsSafeFromManyGoroutines(t *testing.T) {
 	texts := corpora(t)
 	var wg sync.WaitGroup

@@ -1,6 +1,9 @@
 package bpe
 
-import "sync"
+import (
+	"sync"
+	"unicode/utf8"
+)
 
 // chunksPerWorker is how many chunks each worker gets if all are as fast: one
 // that is late or slow gets fewer.
@@ -59,17 +62,33 @@ func (q *chunks) next() []byte {
 }
 
 // Cut returns a place at or after at where a piece ends in all encodings
-// whatever stands around it: between a letter or digit of ASCII and a blank or
-// line feed. There text can be cut so that the counts of both sides add up to
+// whatever stands around it: between a letter or number and a blank or line
+// feed, or, for scripts that have no blanks, between a letter and a sign that is
+// not of ASCII. There text can be cut so that the counts of both sides add up to
 // that of the whole. 0: there is none.
 func Cut(text []byte, at int) int {
 	for i := max(at, 1); i < len(text); i++ {
-		if text[i] != ' ' && text[i] != '\n' {
+		ends := letters | number
+		switch b := text[i]; {
+		case b == ' ', b == '\n':
+		case utf8.RuneStart(b) && b >= utf8.RuneSelf:
+			if c, w := wideClass(text[i:]); c != other || w == 1 {
+				continue
+			}
+			ends = letters
+		default:
 			continue
 		}
-		if c := asciiClass[text[i-1]]; c&(letters|number) != 0 {
+		if classBefore(text, i)&ends != 0 {
 			return i
 		}
 	}
 	return 0
+}
+
+// classBefore returns the class of the character that ends at s[i], i > 0.
+func classBefore(s []byte, i int) class {
+	_, w := utf8.DecodeLastRune(s[:i])
+	c, _ := classAt(s, i-w)
+	return c
 }

@@ -316,7 +316,8 @@ func TestAHeapGivesTheLeastFirst(t *testing.T) {
 
 func TestACutIsOnlyWhereAPieceEnds(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 0, "a": 0, "ab cd": 2, "ab  cd": 2, "a\nb": 1, "é b": 0, ". b": 0, "a1 b": 2, "abc": 0, " a": 0, "a\tb": 0,
+		"": 0, "a": 0, "ab cd": 2, "ab  cd": 2, "a\nb": 1, "é b": 2, "й\n": 2, "½ b": 2, ". b": 0, "a\u0301 b": 0,
+		"数字。字": 6, "数字，": 6, "数字字": 0, "数\u3099": 0, "1。": 0, "。。": 0, "a。": 1, "a\xff": 0, "\xff b": 0, "a\u2028": 0, "a、 b": 1, "é'\u2019s": 0, "a1 b": 2, "abc": 0, " a": 0, "a\tb": 0,
 	} {
 		if got := Cut([]byte(text), 0); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
