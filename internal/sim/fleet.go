@@ -97,7 +97,7 @@ type peer struct {
 func (f Fleet) synced() float64 {
 	peers := make([]peer, f.Nodes)
 	common := map[int64]int64{} // by window
-	n, turns := 0, int64(0) // the peers take turns
+	n, turns := 0, int64(0)     // the peers take turns
 	due := func(until int64) {
 		for nodes := int64(f.Nodes); ; turns++ {
 			round, i := turns/nodes, turns%nodes
