@@ -36,7 +36,7 @@ func (p *pacer) full(r request, d time.Duration) error {
 	default:
 		e.Limit.Amount = p.paced.limits.Concurrency
 	}
-	e.Message = fmt.Sprintf("The capacity of provider %q is taken: it takes %d %s, and this request's turn would not come in time. Try again in %s.",
-		l.Owner, e.Limit.Amount, what, d.Round(time.Millisecond))
+	e.Message = fmt.Sprintf("The capacity of provider %q is taken: it takes %d %s, and this request's turn would not come in time. Try again in %.1f s.",
+		l.Owner, e.Limit.Amount, what, (d + 50*time.Millisecond).Seconds()) // up
 	return e
 }
