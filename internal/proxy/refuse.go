@@ -87,6 +87,9 @@ func explain(l *budget.Limit, e *fault.Error, o budget.Outcome) string {
 		return fmt.Sprintf("This request needs %s, more than %s can ever have: %s. Make it smaller (a shorter prompt, or a lower maximum of output).",
 			quantity(l.Unit, e.Limit.Requested), who, quantity(l.Unit, l.Capacity()))
 	case budget.NoSlot:
+		if l.Amount == 1 {
+			return fmt.Sprintf("%s has its one concurrent request in flight. Try again when it has ended.", capital(who))
+		}
 		return fmt.Sprintf("%s has all of its %s in flight. Try again when one has ended.", capital(who), quantity(l.Unit, l.Amount))
 	case budget.HeldBack:
 		return fmt.Sprintf("%s has %s, and open requests hold too much of it: this request needs %s. Try again when some have ended.",
@@ -132,16 +135,19 @@ func per(p budget.Period) string {
 	return " per " + string(p)
 }
 
-// quantity is an amount with its unit: "100,000 tokens", "$500.00".
+// quantity is an amount with its unit: "100,000 tokens", "1 request", "$500.00".
 func quantity(u budget.Unit, n int64) string {
-	switch u {
-	case budget.USD:
+	if u == budget.USD {
 		return number(u, n)
-	case budget.Concurrency:
-		return number(u, n) + " concurrent requests"
-	default:
-		return number(u, n) + " " + strings.ReplaceAll(string(u), "_", " ")
 	}
+	name := strings.ReplaceAll(string(u), "_", " ")
+	if u == budget.Concurrency {
+		name = "concurrent requests"
+	}
+	if n == 1 {
+		name = strings.TrimSuffix(name, "s")
+	}
+	return number(u, n) + " " + name
 }
 
 // number writes an amount with thousands separated; dollars with cents, or with

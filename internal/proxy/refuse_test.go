@@ -26,6 +26,8 @@ func refusalOf(l *budget.Limit, needs int64, out budget.Outcome, left int64, wai
 
 func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 	slots := &budget.Limit{Place: "team/search", Scope: budget.Team, Owner: "search", Name: "slots", Unit: budget.Concurrency, Amount: 20, Algorithm: budget.Slots}
+	slot := &budget.Limit{Place: "team/search", Scope: budget.Team, Owner: "search", Name: "slot", Unit: budget.Concurrency, Amount: 1, Algorithm: budget.Slots}
+	once := &budget.Limit{Place: "team/search", Scope: budget.Team, Owner: "search", Name: "once", Unit: budget.Requests, Amount: 1, Period: budget.Month, Algorithm: budget.CalendarUsage}
 	monthly := &budget.Limit{Place: "team/search", Scope: budget.Team, Owner: "search", Name: "monthly", Unit: budget.USD, Amount: 500_000_000, Period: budget.Month, Algorithm: budget.CalendarUsage}
 	for _, s := range []struct {
 		what    string
@@ -57,6 +59,14 @@ func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 		{
 			"no slot", refusalOf(slots, 1, budget.NoSlot, 0, 0), fault.ConcurrencyExceeded,
 			`Team "search" has all of its 20 concurrent requests in flight. Try again when one has ended.`, true,
+		},
+		{
+			"not the only slot", refusalOf(slot, 1, budget.NoSlot, 0, 0), fault.ConcurrencyExceeded,
+			`Team "search" has its one concurrent request in flight. Try again when it has ended.`, true,
+		},
+		{
+			"one of a kind", refusalOf(once, 1, budget.Spent, 0, 48*time.Hour), fault.InsufficientQuota,
+			`Team "search" is at its limit of 1 request per month: this request needs 1, 0 are left. Try again in 48h0m0s.`, false,
 		},
 		{
 			"more than can ever fit", refusalOf(teamTPM(), 100_001, budget.NeverFits, 100_000, 0), fault.ExceedsLimit,
