@@ -102,7 +102,16 @@ func (r relay) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 	if len(c.Body) > 0 {
 		out.Body = [][]byte{c.Body}
 	}
-	return out, nil
+	if s, ok := r.Dialect.(signer); ok {
+		err = s.Sign(out, to)
+	}
+	return out, err
+}
+
+// signer is a dialect whose calls are signed with where they go and what they
+// hold.
+type signer interface {
+	Sign(out dialect.Outbound, to dialect.Upstream) error
 }
 
 func lastSegment(base string) (string, bool) {

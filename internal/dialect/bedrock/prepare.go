@@ -10,8 +10,7 @@ import (
 	"llmgw/internal/jsonscan"
 )
 
-// Prepare implements dialect.Dialect. The provider's key is a bearer key, or
-// access-key:secret[:session-token] to sign with.
+// Prepare implements dialect.Dialect.
 func (d Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
 	model := to.Model
 	if model == "" {
@@ -23,16 +22,22 @@ func (d Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound
 		Header: request.Header(c.Request),
 		Body:   request.Splice(c.Request.Body, edits(c, to)),
 	}
+	return out, d.Sign(out, to)
+}
+
+// Sign gives an outbound call the provider's key: a bearer key, or
+// access-key:secret[:session-token] to sign with. It must be called again if
+// out is changed.
+func (d Dialect) Sign(out dialect.Outbound, to dialect.Upstream) error {
 	access, secret, signed := strings.Cut(to.APIKey, ":")
 	if !signed {
 		if to.APIKey != "" {
 			out.Header.Set("Authorization", "Bearer "+to.APIKey)
 		}
-		return out, nil
+		return nil
 	}
 	secret, session, _ := strings.Cut(secret, ":")
-	err := sign(out, credentials{access: access, secret: secret, session: session, region: to.Region}, d.now())
-	return out, err
+	return sign(out, credentials{access: access, secret: secret, session: session, region: to.Region}, d.now())
 }
 
 // escape escapes all but what AWS leaves unescaped in a segment of a path.
