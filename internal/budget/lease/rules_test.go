@@ -132,6 +132,56 @@ func TestALeaseServesMoreRequestsThanItHasSlots(t *testing.T) {
 	})
 }
 
+// The gateways that beat share the tenth.
+func TestBusyGatewaysTogetherHoldATenthAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New(time.Now)
+		gateways := []*gateway{newGateway(t, "a", shared), newGateway(t, "b", shared), newGateway(t, "c", shared)}
+		for range 2 { // so that each hears of the others
+			for _, g := range gateways {
+				beat(g)
+			}
+		}
+		lines := []budget.Line{line(monthly(1_000_000), 100)}
+		least, leased := int64(1_000_000), 0
+		for n := range 9000 {
+			g := gateways[n%3]
+			id, v := g.ask(lines...)
+			if v.Leased {
+				leased++
+			}
+			g.end(id, lines, 0)
+			least = min(least, g.stored(lines[0].Limit).Remaining)
+			time.Sleep(time.Second / 3000)
+		}
+		if leased < 1000 {
+			t.Errorf("%d requests were granted from leases: too few to show anything", leased)
+		}
+		if least < 1_000_000-2*90_000 { // a lease makes way for the next within 50 ms
+			t.Errorf("the store had as little as %d of 1000000 left: more than a tenth was leased", least)
+		}
+	})
+}
+
+func TestNothingIsLeasedWhileMostSlotsAreInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, "one", memstore.New(time.Now))
+		slot := slots(200)
+		for range 150 {
+			g.ask(line(slot, 1))
+		}
+		lines := []budget.Line{line(monthly(1_000_000_000), 1), line(slot, 1)}
+		for range 1000 {
+			id, v := g.ask(lines...)
+			if v.Leased {
+				t.Fatal("granted from a lease")
+			}
+			g.end(id, lines, 1, 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
 var perUser = changed(func(l *budget.Limit) { l.Name, l.Scope = "user-tpm", budget.User })
 
 func TestBeforeARefusalWhatIsLeasedGoesBack(t *testing.T) {
