@@ -48,7 +48,7 @@ bin/golangci-lint:
 	GOBIN=$(CURDIR)/bin $(GO) install $(GOLANGCI_LINT)
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz target for FUZZTIME, a time or a number of runs (5000x)
 	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
 .PHONY: oracle

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the module for FUZZTIME (go test takes one at a time).
+# Runs each fuzz target of the module for FUZZTIME, a time or a number of runs
+# such as 5000x (go test takes one target at a time).
 set -euo pipefail
 
 found=0
