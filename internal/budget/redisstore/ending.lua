@@ -1,4 +1,5 @@
--- ending.lua: how reservations end, prepended to settle.lua and reclaim.lua.
+-- ending.lua: how reservations end, prepended to settle.lua, report.lua and
+-- reclaim.lua.
 -- The same rules are in memstore/settle.go.
 
 local counters = {} -- by key without the base; false: missing, which is full
@@ -23,6 +24,24 @@ local function fetch(base, records, now)
       if s then counters[names[first + i - 1]] = open_counter(s, nil, 0, now) end
     end
   end
+end
+
+-- recall reads the records that KEYS names behind the base, by key, and their
+-- counters; and which of their epochs are fenced.
+local function recall(base, now)
+  local stored = call('MGET', unpack(KEYS, 2))
+  local records, fenced = {}, {}
+  for i = 1, #stored do
+    if stored[i] and not records[KEYS[i + 1]] then
+      local rec = decode_record(stored[i])
+      records[KEYS[i + 1]] = rec
+      if rec.epoch and fenced[rec.epoch] == nil then
+        fenced[rec.epoch] = call('ZSCORE', base .. ':fenced', rec.epoch)
+      end
+    end
+  end
+  fetch(base, records, now)
+  return records, fenced
 end
 
 -- crash_charge is what the part at i costs if its gateway died.

@@ -11,19 +11,7 @@
 -- The same in Go: memstore/settle.go. It runs when Redis is out of memory, too.
 
 local base, now, blob = KEYS[1], clock(ARGV[1]), ARGV[2]
-local stored = call('MGET', unpack(KEYS, 2))
-
-local records, fenced = {}, {}
-for i = 1, #stored do
-  if stored[i] and not records[KEYS[i + 1]] then
-    local rec = decode_record(stored[i])
-    records[KEYS[i + 1]] = rec
-    if rec.epoch and fenced[rec.epoch] == nil then
-      fenced[rec.epoch] = call('ZSCORE', base .. ':fenced', rec.epoch)
-    end
-  end
-end
-fetch(base, records, now)
+local records, fenced = recall(base, now)
 
 local used -- of the settlement at hand, by line
 
