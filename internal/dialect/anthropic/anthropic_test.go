@@ -29,11 +29,7 @@ func FuzzMeter(f *testing.F) { dialecttest.Fuzz(f, suite()) }
 
 func parse(t *testing.T, path, body string) (*dialect.Call, error) {
 	t.Helper()
-	r, ok := dialecttest.Request(New(), "POST", path, dialect.Header{"Content-Type": {"application/json"}, "Anthropic-Beta": {"b"}}, []byte(body))
-	if !ok {
-		t.Fatalf("%s is no endpoint", path)
-	}
-	return New().Parse(r)
+	return dialecttest.Parse(t, New(), path, body, dialect.Header{"Content-Type": {"application/json"}, "Anthropic-Beta": {"b"}})
 }
 
 func TestMaxTokensIsRequiredAndMayBeZero(t *testing.T) {

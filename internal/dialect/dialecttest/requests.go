@@ -41,6 +41,16 @@ func Request(d dialect.Dialect, method, target string, header dialect.Header, bo
 	return r, false
 }
 
+// Parse lets a dialect parse a POST of body to target, which must be an endpoint.
+func Parse(t testing.TB, d dialect.Dialect, target, body string, header dialect.Header) (*dialect.Call, error) {
+	t.Helper()
+	r, ok := Request(d, "POST", target, header, []byte(body))
+	if !ok {
+		t.Fatalf("%s is no endpoint", target)
+	}
+	return d.Parse(r)
+}
+
 func testRequest(t *testing.T, d dialect.Dialect, r Recorded) {
 	header := dialect.Header{}
 	for name, value := range r.Headers {

@@ -31,11 +31,7 @@ func FuzzMeter(f *testing.F) { dialecttest.Fuzz(f, suite()) }
 
 func parse(t *testing.T, target, body string) (*dialect.Call, error) {
 	t.Helper()
-	r, ok := dialecttest.Request(New(), "POST", target, dialect.Header{}, []byte(body))
-	if !ok {
-		t.Fatalf("%s is no endpoint", target)
-	}
-	return New().Parse(r)
+	return dialecttest.Parse(t, New(), target, body, dialect.Header{})
 }
 
 func TestAnActionIsKnownByItsPath(t *testing.T) {

@@ -12,11 +12,7 @@ import (
 
 func parse(t *testing.T, path, body string) (*dialect.Call, error) {
 	t.Helper()
-	r, ok := dialecttest.Request(New(), "POST", path, dialect.Header{"Content-Type": {"application/json"}}, []byte(body))
-	if !ok {
-		t.Fatalf("%s is no endpoint", path)
-	}
-	return New().Parse(r)
+	return dialecttest.Parse(t, New(), path, body, dialect.Header{"Content-Type": {"application/json"}})
 }
 
 func mustParse(t *testing.T, path, body string) *dialect.Call {
