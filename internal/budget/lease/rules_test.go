@@ -563,3 +563,33 @@ func TestLargeRequestsAmongSmallOnesKeepNoLeaseAway(t *testing.T) {
 		}
 	})
 }
+
+func TestALeaseServesItsOwnEpochAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, lines, _ := spending(t, 70)
+		g.name = "renewed"
+		if _, v := g.ask(lines...); v.Leased || v.Outcome != budget.Granted {
+			t.Errorf("got outcome %d, leased %v, want it granted by the store", v.Outcome, v.Leased)
+		}
+	})
+}
+
+func TestACrashChargesNoRequestOfALeaseMoreThanItReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, lines, _ := spending(t, 70)
+		id, v := g.ask(lines...)
+		if !v.Leased {
+			t.Fatal("the request after a leased one is not")
+		}
+		time.Sleep(time.Second) // what has ended is told twice and stands still
+		if err := g.Report(context.Background(), []budget.Progress{{ID: id, Lines: lines, Crash: []int64{500}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		last := g.under.told[len(g.under.told)-1]
+		if got := last.Crash[0] - last.Used[0]; got != 100 {
+			t.Errorf("a crash is to charge %d beyond what is used, want the 100 that are reserved", got)
+		}
+	})
+}
