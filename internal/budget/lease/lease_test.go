@@ -133,6 +133,16 @@ func (g *gateway) ask(lines ...budget.Line) (string, budget.Verdict) {
 	return id, v
 }
 
+// askLeased is ask for a request that a lease must grant.
+func (g *gateway) askLeased(lines ...budget.Line) string {
+	g.t.Helper()
+	id, v := g.ask(lines...)
+	if !v.Leased {
+		g.t.Fatal("the request after a leased one is not")
+	}
+	return id
+}
+
 func (g *gateway) end(id string, lines []budget.Line, used ...int64) {
 	g.t.Helper()
 	s, err := g.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: budget.Epoch(g.name), Lines: lines, Used: used}})

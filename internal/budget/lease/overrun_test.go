@@ -21,10 +21,7 @@ func TestWhatIsUsedBeyondALeaseIsChargedWhileALongRequestKeepsItOpen(t *testing.
 		lines := []budget.Line{line(limit, 100), line(slots(400), 1)}
 		g.busy(lines, 100, 1)
 		used := int64(g.n) * 100
-		long, v := g.ask(lines...)
-		if !v.Leased {
-			t.Fatal("not from the lease")
-		}
+		long := g.askLeased(lines...)
 		for range 3 { // in the lease, and after it was closed
 			id, _ := g.ask(lines...)
 			g.end(id, lines, 150_000, 1)
@@ -57,10 +54,7 @@ func TestWhatEndsAboveAClosedLeaseIsChargedAtOnce(t *testing.T) {
 		g, limit, lines, used := spending(t, 100)
 		var open []string
 		for range 5 {
-			id, v := g.ask(lines...)
-			if !v.Leased {
-				t.Fatal("not from the lease")
-			}
+			id := g.askLeased(lines...)
 			open = append(open, id)
 		}
 		time.Sleep(2 * time.Second)

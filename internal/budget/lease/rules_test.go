@@ -224,10 +224,7 @@ func TestSlotsOfALeaseGoBackBeforeARefusal(t *testing.T) {
 func TestALeaseIsGivenBackWhenNobodyComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, limit, lines, _ := spending(t, 100)
-		long, v := g.ask(lines...)
-		if !v.Leased {
-			t.Fatal("not from the lease")
-		}
+		long := g.askLeased(lines...)
 		used := int64(g.n-1) * 100
 		time.Sleep(400 * time.Millisecond)
 		if s := g.stored(limit); s.Remaining != 1_000_000-used-100 || s.Open != 100 {
@@ -577,10 +574,7 @@ func TestALeaseServesItsOwnEpochAlone(t *testing.T) {
 func TestACrashChargesNoRequestOfALeaseMoreThanItReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _, lines, _ := spending(t, 70)
-		id, v := g.ask(lines...)
-		if !v.Leased {
-			t.Fatal("the request after a leased one is not")
-		}
+		id := g.askLeased(lines...)
 		time.Sleep(time.Second) // what has ended is told twice and stands still
 		if err := g.Report(context.Background(), []budget.Progress{{ID: id, Lines: lines, Crash: []int64{500}}}); err != nil {
 			t.Fatal(err)

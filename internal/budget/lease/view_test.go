@@ -25,10 +25,7 @@ func (g *gateway) judged(lines ...budget.Line) []budget.LineState {
 func TestWhatIsReadIsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, limit, lines, _ := spending(t, 70)
-		id, v := g.ask(lines...)
-		if !v.Leased {
-			t.Fatal("the request after a leased one is not")
-		}
+		id := g.askLeased(lines...)
 		open := 1
 		for _, s := range []struct {
 			what      string
