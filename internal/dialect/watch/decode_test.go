@@ -78,20 +78,27 @@ func TestWhatWasFlushedIsDecodedAtOnce(t *testing.T) {
 	}
 }
 
+// packed is the whole of a text as pack makes it.
+func packed(t *testing.T, pack func(io.Writer) packer, text []byte) []byte {
+	t.Helper()
+	var sent bytes.Buffer
+	w := pack(&sent)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return sent.Bytes()
+}
+
 func TestTheWholeIsDecodedBeforeItsEndIsTold(t *testing.T) {
 	text := []byte("data: {\"error\":{\"message\":\"no\"}}\n\ndata: [DONE]\n\n")
 	for name, pack := range packers(t) {
-		var sent bytes.Buffer
-		w := pack(&sent)
-		if _, err := w.Write(text); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		sent := packed(t, pack, text)
 		var got []byte
 		u := newUnpacker(encodingOf(name), func(p []byte) { got = append(got, p...) })
-		u.write(sent.Bytes())
+		u.write(sent)
 		if !bytes.Equal(got, text) {
 			t.Errorf("%s: got %q, want %q", name, got, text)
 		}
@@ -102,18 +109,11 @@ func TestTheWholeIsDecodedBeforeItsEndIsTold(t *testing.T) {
 func TestDecodingDoesNotDependOnCuts(t *testing.T) {
 	text := bytes.Repeat([]byte("a line of text, and some more\n"), 2000)
 	for name, pack := range packers(t) {
-		var sent bytes.Buffer
-		w := pack(&sent)
-		if _, err := w.Write(text); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		sent := packed(t, pack, text)
 		for _, size := range []int{1, 7, 1000, 1 << 20} {
 			var got []byte
 			u := newUnpacker(encodingOf(name), func(p []byte) { got = append(got, p...) })
-			for piece := range slices.Chunk(sent.Bytes(), size) {
+			for piece := range slices.Chunk(sent, size) {
 				u.write(piece)
 			}
 			u.close()
@@ -126,19 +126,12 @@ func TestDecodingDoesNotDependOnCuts(t *testing.T) {
 
 func TestABrokenOrCutEncodingEndsTheDecoderQuietly(t *testing.T) {
 	for name, pack := range packers(t) {
-		var sent bytes.Buffer
-		w := pack(&sent)
-		if _, err := w.Write(bytes.Repeat([]byte("text "), 1000)); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		sent := packed(t, pack, bytes.Repeat([]byte("text "), 1000))
 		for what, text := range map[string][]byte{
 			"nothing":  nil,
-			"a half":   sent.Bytes()[:sent.Len()/2],
+			"a half":   sent[:len(sent)/2],
 			"noise":    []byte("this is no compressed text at all, whatever its header says"),
-			"trailing": append(bytes.Clone(sent.Bytes()), "noise behind the end"...),
+			"trailing": append(bytes.Clone(sent), "noise behind the end"...),
 		} {
 			u := newUnpacker(encodingOf(name), func([]byte) {})
 			if text != nil {
