@@ -207,7 +207,7 @@ func (p *Push) open(kind Kind) {
 }
 
 // brackets are how what is passed over begins.
-var brackets = map[Kind][]byte{Object: []byte("{"), Array: []byte("[")}
+var brackets = [...][]byte{Array: []byte("["), Object: []byte("{")}
 
 // raw tells a piece of what is passed over, if the Node is told that.
 func (p *Push) raw(piece []byte) {
