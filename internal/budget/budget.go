@@ -185,6 +185,9 @@ var (
 	ErrConflict = errors.New("budget: the id is in use with other amounts")
 	ErrFenced   = errors.New("budget: the epoch is fenced")
 	ErrTooLate  = errors.New("budget: the request came after its deadline or its settlement")
+	// ErrOverloaded says that this process had no time for the call, which may or
+	// may not have been applied. It says nothing about the store.
+	ErrOverloaded = errors.New("budget: this process has too much to do")
 )
 
 // Store keeps counters and reservations. All methods are safe for concurrent

@@ -63,12 +63,16 @@ func answer(err error) bool {
 }
 
 // judge notes the end of a call for the breaker, the Observer and, on the way
-// down, the log. It returns answer(err).
+// down, the log. A call that this process had no time for counts neither way. It
+// returns answer(err).
 func (l *Limiter) judge(op string, took time.Duration, err error) bool {
 	l.observer.StoreCall(op, took, err)
 	if answer(err) {
 		l.breaker.answered()
 		return true
+	}
+	if errors.Is(err, budget.ErrOverloaded) {
+		return false
 	}
 	if l.ctx.Err() == nil && l.breaker.failed(took) {
 		l.observer.StoreUp(false)

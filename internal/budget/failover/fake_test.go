@@ -246,9 +246,10 @@ const (
 	oom              // … that its memory is full
 	busy             // … that a script runs
 	moved            // … that another node has the slot
+	overload         // this process has no time for the call
 )
 
-// errs are what go-redis returns; none of them is budget's.
+// errs are what go-redis returns, and the store's own of an overload.
 var errs = map[fault]error{
 	refused:  errors.New("dial tcp 127.0.0.1:6379: connect: connection refused"),
 	readonly: errors.New("READONLY You can't write against a read only replica."),
@@ -256,6 +257,7 @@ var errs = map[fault]error{
 	oom:      errors.New("OOM command not allowed when used memory > 'maxmemory'."),
 	busy:     errors.New("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
 	moved:    errors.New("MOVED 3999 127.0.0.1:6381"),
+	overload: fmt.Errorf("reserve: %w", budget.ErrOverloaded),
 }
 
 // faulty puts faults between a Limiter and a store.

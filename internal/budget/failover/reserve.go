@@ -14,8 +14,8 @@ import (
 // reservation must be settled, once for each Reserve of its ID.
 //
 // A request with an amount that cannot be counted or an ID that is in use with
-// other amounts, one beyond MaxOpen, and every request after Close, is
-// Unavailable.
+// other amounts, one beyond MaxOpen or that this process has no time for, and
+// every request after Close, is Unavailable.
 func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
 	if l.closed.Load() || !r.Valid() || l.Open() >= l.cfg.MaxOpen {
 		return l.refused(&r)
@@ -40,6 +40,9 @@ func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict 
 	case errors.Is(err, budget.ErrTooLate):
 		// It came in time, so the store's clock is not what it was.
 		l.keeper.Beat()
+	case errors.Is(err, budget.ErrOverloaded):
+		l.cancelAttempt(&r)
+		return l.refused(&r)
 	case !answer(err):
 		l.cancelAttempt(&r)
 	}

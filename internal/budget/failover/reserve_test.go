@@ -106,6 +106,34 @@ type slowClock struct{ *fixedKeeper }
 
 func (k *slowClock) Now() time.Time { return k.fixedKeeper.Now().Add(-time.Hour) }
 
+// A process that has too much to do must not lose its limits by it: nothing is
+// granted without the store, and the store counts as up.
+func TestAnOverloadOfThisProcessIsNoOutageOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.faults.all(overload)
+		for i := range 10 {
+			if v := w.reserve(fmt.Sprint("r", i), line(loose, 1)); v.Outcome != budget.Unavailable {
+				t.Errorf("an open limit: got %+v, want unavailable", v)
+			}
+		}
+		if !w.Up() {
+			t.Error("got down, want up")
+		}
+		w.faults.set(nil)
+		if v := w.reserve("after", line(money, 1)); v.Outcome != budget.Granted {
+			t.Errorf("got %+v, want granted", v)
+		}
+		w.Settle("after", []int64{1})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.ledger.open(); len(got) != 0 {
+			t.Errorf("got %v open, want none", got)
+		}
+		w.end()
+	})
+}
+
 func TestWhatCannotBeAskedIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

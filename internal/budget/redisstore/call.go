@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -19,10 +20,17 @@ func (l *lane) call(settles []*settling, reserves []*reserving) {
 	scripts := &l.s.scripts
 	switch {
 	case len(reserves) == 0:
-		l.settled(l.s.run(ctx, &scripts.settle, l.settleKeys(settles), l.settleArgs(settles)), settles)
+		keys, args := l.settleKeys(settles), l.settleArgs(settles)
+		l.asks()
+		a := l.s.run(ctx, &scripts.settle, keys, args)
+		l.heard(a)
+		l.settled(a, settles)
 	case len(settles) == 0:
 		keys, args := l.reserveCall(reserves)
-		l.reserved(l.s.run(ctx, &scripts.reserve, keys, args), reserves)
+		l.asks()
+		b := l.s.run(ctx, &scripts.reserve, keys, args)
+		l.heard(b)
+		l.reserved(b, reserves)
 	default:
 		keys, args := l.reserveCall(reserves)
 		a := scripts.settle.command(ctx, l.settleKeys(settles), l.settleArgs(settles))
@@ -30,10 +38,24 @@ func (l *lane) call(settles []*settling, reserves []*reserving) {
 		if !l.warm { // without the first Redis would apply the second before it
 			a, b = scripts.settle.whole(a), scripts.reserve.whole(b)
 		}
+		l.asks()
 		a, b = l.s.runBoth(ctx, &scripts.settle, a, &scripts.reserve, b)
+		l.heard(b)
 		l.warm = a.Err() == nil && b.Err() == nil
 		l.settled(a, settles)
 		l.reserved(b, reserves)
+	}
+}
+
+// asks notes that a call goes out: from now on Redis owes an answer, unless it
+// owed one before.
+func (l *lane) asks() { l.owed.CompareAndSwap(0, l.s.elapsed()) }
+
+// heard notes that Redis answered, if it did.
+func (l *lane) heard(cmd *redis.Cmd) {
+	var reply redis.Error
+	if err := cmd.Err(); err == nil || errors.As(err, &reply) {
+		l.owed.Store(0)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"llmgw/internal/budget"
 )
@@ -32,6 +34,7 @@ type lane struct {
 	running  bool
 	runner   bool          // its goroutine was started
 	warm     bool          // Redis had both scripts at the last call that needed them; the runner's
+	owed     atomic.Int64  // by Store.elapsed, since when Redis owes an answer; 0: it owes none
 	wake     chan struct{} // tells the runner that something waits
 }
 
@@ -77,8 +80,10 @@ func (s *Store) lane(base string) *lane {
 	return l.(*lane)
 }
 
-// reserve waits for the decision on w, or for ctx. A w that was granted after
-// its caller left is cancelled.
+// reserve waits for the decision on w, or for ctx. If ctx's deadline passes
+// while this process is late, and not Redis, it waits on, and returns
+// budget.ErrOverloaded if that does not end. A w that was granted after its
+// caller left is cancelled.
 func (l *lane) reserve(ctx context.Context, w *reserving) error {
 	if !l.queue(w) {
 		return errClosed
@@ -88,6 +93,10 @@ func (l *lane) reserve(ctx context.Context, w *reserving) error {
 		return w.err
 	case <-ctx.Done():
 	}
+	err := context.Cause(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && !l.catchUp(w.done) {
+		err = budget.ErrOverloaded
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
@@ -96,7 +105,37 @@ func (l *lane) reserve(ctx context.Context, w *reserving) error {
 	default:
 	}
 	w.left = true
-	return fmt.Errorf("reserve: %w", context.Cause(ctx))
+	return fmt.Errorf("reserve: %w", err)
+}
+
+// longestDelay is how long a request waits for a process that is late.
+const longestDelay = time.Second
+
+// catchUp waits until done is closed, or Redis has had its timeout for an answer
+// and gave none. It returns false if neither was so within longestDelay: this
+// process has too much to do.
+func (l *lane) catchUp(done <-chan struct{}) bool {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for end := time.Now().Add(longestDelay); time.Now().Before(end); {
+		wait := l.s.timeout / 4
+		if owed := l.owed.Load(); owed != 0 {
+			left := l.s.timeout - l.s.since(owed)
+			if left <= 0 && !l.s.conns.unread() {
+				return true
+			}
+			if left > 0 {
+				wait = left
+			}
+		}
+		pause.Reset(wait)
+		select {
+		case <-done:
+			return true
+		case <-pause.C:
+		}
+	}
+	return false
 }
 
 func (l *lane) queue(w *reserving) bool {

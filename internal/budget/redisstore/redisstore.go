@@ -6,7 +6,7 @@
 //
 // redisstore.go opens the store, rules.go turns limits into what the scripts
 // read, script.go runs them, lane.go and call.go let calls that wait travel
-// together; reserve.go, settle.go, read.go and epoch.go are the operations, each with its
+// together, conn.go measures the time of an answer where it arrives; reserve.go, settle.go, read.go and epoch.go are the operations, each with its
 // .lua files. wire.go is the encoding between the two.
 //
 // Keys, under prefix (on a cluster prefix:{tag}, tag being the limit's):
@@ -72,6 +72,8 @@ type Store struct {
 	scripts scripts
 	rules   rulesCache
 	lanes   sync.Map // by base: *lane
+	conns   *conns
+	began   time.Time // what elapsed counts from
 
 	closing sync.Mutex
 	closed  bool
@@ -105,10 +107,12 @@ func Open(o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	client := redis.NewUniversalClient(clientOptions(o))
+	connections := new(conns)
+	client := redis.NewUniversalClient(clientOptions(o, connections))
 	_, cluster := client.(*redis.ClusterClient)
 	s := &Store{
-		client: client, cluster: cluster, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger, scripts: newScripts(), done: make(chan struct{}),
+		client: client, cluster: cluster, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger, scripts: newScripts(),
+		conns: connections, began: time.Now(), done: make(chan struct{}),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), slowTimeout)
 	defer cancel()
@@ -119,7 +123,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-func clientOptions(o Options) *redis.UniversalOptions {
+func clientOptions(o Options, connections *conns) *redis.UniversalOptions {
 	slow := max(slowTimeout, o.Timeout)
 	u := &redis.UniversalOptions{
 		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB,
@@ -139,6 +143,7 @@ func clientOptions(o Options) *redis.UniversalOptions {
 	if o.TLS {
 		u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	u.Dialer = connections.dialer(o.Timeout, slow, u.TLSConfig)
 	return u
 }
 
@@ -261,6 +266,12 @@ func (s *Store) registry() string { return s.base(registryTag) }
 
 // escapeTag keeps a tag from ending its braces, and from being empty.
 var escapeTag = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+// elapsed is the time since the store was opened, in nanoseconds; never 0.
+func (s *Store) elapsed() int64 { return int64(time.Since(s.began)) + 1 }
+
+// since is the time since elapsed was at.
+func (s *Store) since(at int64) time.Duration { return time.Duration(s.elapsed() - at) }
 
 // sync notes what Redis's clock said.
 func (s *Store) sync(nowMS int64) { s.skew.Store(nowMS - time.Now().UnixMilli()) }

@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A process that is short of CPU reads an answer long after Redis gave it. That
+// must not look like a Redis that is away, so the time of an answer is measured
+// at the socket: a conn fails only if, timeout after it sent a call, nothing
+// lies there to be read.
+
+// glance is the time for a read of what is in the socket already.
+const glance = time.Millisecond
+
+// conn is a connection to Redis. One goroutine uses it at a time.
+type conn struct {
+	*net.TCPConn
+	all     *conns
+	timeout time.Duration // the least that Redis has for an answer
+	sent    time.Time     // when the latest call was sent
+	asked   atomic.Bool   // a call was sent, and nothing was read since
+}
+
+// conns are the open connections of a Store.
+type conns struct{ open sync.Map } // *conn → true
+
+// dialer returns the function that connects the client to Redis.
+func (s *conns) dialer(timeout, dialTimeout time.Duration, secure *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	d := net.Dialer{
+		Timeout:         dialTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		raw, err := d.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		tcp, ok := raw.(*net.TCPConn)
+		if !ok {
+			return raw, nil
+		}
+		c := &conn{TCPConn: tcp, all: s, timeout: timeout}
+		s.open.Store(c, true)
+		if secure == nil {
+			return c, nil
+		}
+		return handshake(ctx, c, addr, secure, dialTimeout)
+	}
+}
+
+func handshake(ctx context.Context, c *conn, addr string, secure *tls.Config, timeout time.Duration) (net.Conn, error) {
+	secure = secure.Clone()
+	if secure.ServerName == "" {
+		secure.ServerName, _, _ = net.SplitHostPort(addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	over := tls.Client(c, secure)
+	if err := over.HandshakeContext(ctx); err != nil {
+		_ = c.Close() // the other error is the one to know
+		return nil, err
+	}
+	return over, nil
+}
+
+// Write sends p. A deadline that passed before the first byte could be sent is
+// this process's own delay: p then gets timeout from now.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.SetWriteDeadline(time.Now().Add(c.timeout)) // a closed connection fails in the next line
+		n, err = c.TCPConn.Write(p)
+	}
+	c.sent = time.Now()
+	c.asked.Store(true)
+	return n, err
+}
+
+// Read reads what Redis answered. After the read deadline it returns what lies
+// in the socket, and gives Redis the rest of timeout since the call was sent.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	for errors.Is(err, os.ErrDeadlineExceeded) {
+		left := c.timeout - time.Since(c.sent)
+		_ = c.SetReadDeadline(time.Now().Add(max(left, glance))) // as in Write
+		n, err = c.TCPConn.Read(p)
+		if left <= 0 {
+			break
+		}
+	}
+	c.asked.Store(false)
+	return n, err
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.all.open.Delete(c)
+	return c.TCPConn.Close()
+}
+
+// unread reports whether Redis has answered a call and nobody has read it yet.
+func (s *conns) unread() bool {
+	found := false
+	s.open.Range(func(k, _ any) bool {
+		c := k.(*conn)
+		found = c.asked.Load() && readable(c.TCPConn)
+		return !found
+	})
+	return found
+}
