@@ -38,8 +38,8 @@ var confined = map[string][]string{
 	"github.com/gin-gonic/gin":            {"internal/proxy", "internal/app"},
 	"github.com/prometheus/client_golang": {"internal/telemetry"},
 	"go.opentelemetry.io/otel":            {"internal/telemetry"},
+	"go.opentelemetry.io/contrib":         {"internal/telemetry"},
 	"github.com/pkoukk/tiktoken-go":       {"internal/estimate/bpe"}, // and its loader
-	"github.com/goccy/go-yaml":            {"internal/config"},
 	"go.yaml.in/yaml":                     {"internal/config"},
 	"github.com/aws/aws-sdk-go-v2":        {"internal/dialect/bedrock", "internal/upstream"},
 	"net/http":                            {"internal/telemetry", "internal/tenant", "internal/upstream", "internal/proxy", "internal/admin", "internal/fakellm", "internal/app", "cmd/llmgw", "internal/dialect/bedrock"},

@@ -2,17 +2,12 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
 	"unicode/utf8"
 
-	goccy "github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/parser"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // What a file may be. Real ones are far below; beyond it a parser could be made
@@ -62,7 +57,7 @@ func readTree(name string, src []byte) (*node, []Problem) {
 	}
 	document, err := parse(src)
 	if err != nil {
-		t.refuse(syntaxProblem(src, err))
+		t.refuse(syntaxProblem(err))
 		return nil, t.problems
 	}
 	root := t.node(document, 0)
@@ -116,45 +111,25 @@ func parse(src []byte) (document *yaml.Node, err error) {
 	}
 	if err := d.Decode(second); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = fmt.Errorf("yaml: line %d: a second document: a configuration is one", second.Line)
+			err = yaml.NewLoadError(yaml.ComposerStage, "a second document: a configuration is one", yaml.Mark{Line: second.Line, Column: second.Column}, nil)
 		}
 		return nil, err
 	}
 	return document.Content[0], nil
 }
 
-// lineOfError finds the line in what the parser says.
-var lineOfError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-// syntaxProblem places the parser's error. The parser, which is right about
-// what YAML is, is vague about where it is broken; the second one, of which the
-// reverse is true, knows the very character of most mistakes. Where it sees
-// none, the place is the line that the first one named.
-func syntaxProblem(src []byte, err error) (line, column int, what string) {
-	const worthIt = 64 << 10
-	if len(src) <= worthIt {
-		if syntax, ok := errors.AsType[*goccy.SyntaxError](reparse(src)); ok && syntax.Token != nil {
-			return syntax.Token.Position.Line, syntax.Token.Position.Column, "YAML: " + syntax.Message
-		}
+// syntaxProblem places the parser's error at the character where the parser
+// stopped, and names where the broken construct began.
+func syntaxProblem(err error) (line, column int, what string) {
+	at, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		return 1, 1, err.Error()
 	}
-	what = err.Error()
-	line = 1
-	if m := lineOfError.FindStringSubmatch(what); m != nil {
-		what = "YAML: " + what[len(m[0]):]
-		line, _ = strconv.Atoi(cmp.Or(m[1], "1")) // digits, by the expression
+	what = "YAML: " + at.Message
+	if began := at.ContextMark; began.Line > 0 && began != at.Mark {
+		what += fmt.Sprintf(" (%s that begins at %d:%d)", at.ContextMsg, began.Line, began.Column)
 	}
-	return line, 1, what
-}
-
-// reparse returns the second parser's error, if it sees one.
-func reparse(src []byte) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errParser
-		}
-	}()
-	_, err = parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
-	return err
+	return max(at.Mark.Line, 1), max(at.Mark.Column, 1), what
 }
 
 // treeReader turns the parser's tree into ours.

@@ -8,16 +8,16 @@ import (
 
 func TestBrokenYAMLIsToldWithItsPlace(t *testing.T) {
 	for _, s := range []struct{ what, src, want string }{
-		{"two colons", "a: b: c\n", "1:4: YAML: mapping value is not allowed in this context"},
+		{"two colons", "a: b: c\n", "1:5: YAML: mapping values are not allowed in this context"},
 		{"a key in a list", "a:\n  - x\n b: 1\n", "3:2: YAML: "},
-		{"a bracket never closed", "a: [1, 2\nb: 3\n", "2:1: YAML: "},
-		{"a quote never closed", "a: \"abc\nb: 3", "1:4: YAML: "},
+		{"a bracket never closed", "a: [1, 2\nb: 3\n", "2:2: YAML: did not find expected ',' or ']' (while parsing a flow sequence that begins at 1:4)"},
+		{"a quote never closed", "a: \"abc\nb: 3", "2:5: YAML: found unexpected end of stream (while scanning a quoted scalar that begins at 1:4)"},
 		{"a tab for spaces", "a:\n\tb: 1\n", "2:1: YAML: "},
 		{"a list after a key", "- a\nb: 1\n", "2:1: YAML: "},
-		{"an unknown escape", "a: \"\\q\"\n", "1:6: YAML: "},
-		{"a stray bracket", "a: }\n", "1:1: YAML: did not find expected node content"},
-		{"too much indentation", "server:\n  listen: a\n   admin: b\n", "2:11: YAML: "},
-		{"an alias of nothing", "a: *x\n", "1:1: YAML: unknown anchor"},
+		{"an unknown escape", "a: \"\\q\"\n", "1:5: YAML: found unknown escape character"},
+		{"a stray bracket", "a: }\n", "1:4: YAML: did not find expected node content"},
+		{"too much indentation", "server:\n  listen: a\n   admin: b\n", "3:9: YAML: mapping values are not allowed in this context"},
+		{"an alias of nothing", "a: *x\n", "1:4: YAML: unknown anchor"},
 
 		{"nothing", "", "1:1: the file is empty"},
 		{"a comment alone", "# nothing\n\n", "1:1: the file is empty"},
@@ -52,8 +52,8 @@ func TestNoFileCanTakeLongOrNestDeeply(t *testing.T) {
 	}
 	for _, s := range []struct{ what, src, want string }{
 		{"a billion laughs", laughs, "1:4: anchors and aliases are not supported"},
-		{"brackets", strings.Repeat(strings.Repeat("[", 8000)+"\n", 100), "2:1: YAML: exceeded max depth"},
-		{"braces", strings.Repeat("{a: ", 2000) + "\n", "1:"},
+		{"brackets", strings.Repeat(strings.Repeat("[", 8000)+"\n", 100), "2:2001: YAML: exceeded max depth"},
+		{"braces", strings.Repeat("{a: ", 2000) + "\n", "2:1: YAML: did not find expected node content"},
 		{"dashes", strings.Repeat("- ", 4000) + "\n", "1:67: nested deeper than 32"},
 		{"questions", strings.Repeat("? ", 4000) + "\n", "1:"},
 		{"a deep block", deepBlock(60), "34:34: nested deeper than 32"},

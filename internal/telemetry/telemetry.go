@@ -7,8 +7,7 @@
 // lookups free of allocations, levels.go shows the limits' levels at a scrape, estimates.go sums up how good
 // estimates are.
 // log.go and redact.go are the logger that cannot tell a secret. tracing.go
-// sets up tracing, span.go is one request's span, otlp.go carries the metrics
-// over OTLP.
+// sets up tracing and the export of both over OTLP, span.go is one request's span.
 package telemetry
 
 // Build says what is running.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	prometheusbridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -140,7 +141,8 @@ func (t *Tracing) startMetrics(ctx context.Context, c TracingConfig, res *resour
 	if err != nil {
 		return fmt.Errorf("open the OTLP exporter of metrics: %w", err)
 	}
-	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(producer{c.Metrics.registry}))
+	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(
+		prometheusbridge.NewMetricProducer(prometheusbridge.WithGatherer(c.Metrics.registry))))
 	t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(res))
 	return nil
 }

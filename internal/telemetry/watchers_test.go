@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // What watches the gateway lies in configs/: it may only name what is there.
