@@ -57,13 +57,16 @@ type Parts struct {
 	Upstream  *upstream.Client
 	Estimator *estimate.Estimator
 	Blocks    *tenant.Blocks
-	Ledger    *ledger.Ledger
+	Ledger    Ledger
 	Metrics   *telemetry.Metrics
 	Tracing   *telemetry.Tracing
 	Logger    *slog.Logger
 	// StoreUp tells whether the limits' store can be reached.
 	StoreUp func() bool
 }
+
+// Ledger keeps the record of what was spent. Record must not block.
+type Ledger interface{ Record(e ledger.Entry) }
 
 // Rules are what a reload replaces, as one whole. They are never changed.
 type Rules struct {

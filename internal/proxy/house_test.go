@@ -1,0 +1,430 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/budget/memstore"
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/anthropic"
+	"llmgw/internal/dialect/azure"
+	"llmgw/internal/dialect/bedrock"
+	"llmgw/internal/dialect/cohere"
+	"llmgw/internal/dialect/gemini"
+	"llmgw/internal/dialect/ollama"
+	"llmgw/internal/dialect/openai"
+	"llmgw/internal/estimate"
+	"llmgw/internal/ledger"
+	"llmgw/internal/telemetry"
+	"llmgw/internal/tenant"
+	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
+)
+
+// A house is a whole gateway in this process: a client, the gateway, a scripted
+// provider and the memory store, joined by real HTTP over pipes, on virtual
+// time. A test starts one, sends requests, and sees what the client got and what
+// was charged:
+//
+//	inHouse(t, setting{dialect: "openai"}, provider, func(h *house) {
+//		got := h.ask("/v1/chat/completions", body)        // the whole answer
+//		a := h.open("/v1/chat/completions", body)         // an answer as it comes
+//		a.until("stop").leave()                           // the client leaves
+//		e := h.entry()                                    // the usage log's line of it
+//		h.limiter.used(e.RequestID) // what each limit was charged: tokens, requests
+//	})
+//
+// The provider is a handler; it knows the providers of a setting apart by r.Host,
+// which is the provider's name. time.Sleep in a handler or a story costs nothing.
+
+const (
+	houseKey = "sk-house"
+	chatPath = "/v1/chat/completions"
+)
+
+// setting is what a house is made of. The zero setting has the model "m" at one
+// provider of the openai dialect, "p", and a team with limits of tokens and
+// requests that are never in the way.
+type setting struct {
+	dialect, flavor string
+	providers       []string // names of targets; empty: "p"
+	provider        func(*upstream.Provider)
+	model           func(*Model)
+	rules           func(*Rules)
+	openai          dialect.Dialect // in place of the real one; nil: that
+}
+
+// house is a gateway that runs within a test.
+type house struct {
+	*Gateway
+	t       *testing.T
+	limiter *accounts
+	entries *entries
+	client  *http.Client
+	log     *lockedBuffer
+}
+
+// inHouse runs story in a house, and ends it.
+func inHouse(t *testing.T, s setting, provider http.HandlerFunc, story func(h *house)) {
+	t.Helper()
+	if err := estimate.New(estimate.Config{}).Warm("o200k_base", "cl100k_base"); err != nil { // no house may own what they share
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{t: t, limiter: newAccounts(), entries: &entries{}, log: &lockedBuffer{}}
+		there := serveOver(provider)
+		defer there.close()
+		logger := slog.New(slog.NewJSONHandler(h.log, nil))
+		rules, providers := s.build(t)
+		client := upstream.New(upstream.Config{
+			Providers: providers, Limiter: h.limiter, Logger: logger,
+			Transport: func(*upstream.Provider) http.RoundTripper { return there.transport() },
+		})
+		defer client.Close()
+		tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{Getenv: func(string) string { return "" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.openai == nil {
+			s.openai = openai.New()
+		}
+		h.Gateway = New(Parts{
+			Dialects: []dialect.Dialect{s.openai, azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()},
+			Limiter:  h.limiter, Upstream: client, Estimator: estimate.New(estimate.Config{}), Blocks: tenant.NewBlocks(nil, time.Now),
+			Ledger: h.entries, Metrics: telemetry.NewMetrics(telemetry.Build{}, 100), Tracing: tracing, Logger: logger,
+			StoreUp: func() bool { return true },
+		}, rules, Enforce)
+		here := serveOver(h.Handler())
+		defer here.close()
+		transport := here.transport()
+		h.client = &http.Client{Transport: transport}
+		story(h)
+		transport.CloseIdleConnections()
+		h.idle()
+		h.Close()
+	})
+}
+
+// build makes the rules and providers of a setting.
+func (s setting) build(t *testing.T) (*Rules, []*upstream.Provider) {
+	names := s.providers
+	if len(names) == 0 {
+		names = []string{"p"}
+	}
+	name := s.dialect
+	if name == "" {
+		name = openai.Name
+	}
+	m := &Model{Name: "m", Weights: tokens.Even, Rules: estimate.Rules{DefaultMaxOutput: 4096}}
+	var providers []*upstream.Provider
+	for _, n := range names {
+		p := &upstream.Provider{Name: n, Dialect: name, Flavor: s.flavor, BaseURL: "http://" + n, APIKeys: []string{"sk-provider"}, Region: "us-east-1"}
+		if s.provider != nil {
+			s.provider(p)
+		}
+		providers = append(providers, p)
+		m.Targets = append(m.Targets, upstream.Target{Provider: p, Model: "m", Weight: 1})
+	}
+	if s.model != nil {
+		s.model(m)
+	}
+	directory, err := tenant.NewDirectory([]tenant.Team{{
+		Name: "t", Weight: 1, Keys: []tenant.Key{{ID: "k", SHA256: sha256.Sum256([]byte(houseKey))}},
+		Limits: []*budget.Limit{houseLimit(budget.Tokens), houseLimit(budget.Requests)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := &Rules{Directory: directory, Models: map[string]*Model{"m": m}, MaxBodyBytes: 1 << 20, MaxWaiting: 100, OnClientGone: Cancel}
+	if s.rules != nil {
+		s.rules(rules)
+	}
+	return rules, providers
+}
+
+// houseLimit is a team's limit that refuses nothing.
+func houseLimit(u budget.Unit) *budget.Limit {
+	return &budget.Limit{
+		Place: "team/t", Scope: budget.Team, Owner: "t", Name: string(u), Unit: u, Amount: 1_000_000_000, Period: budget.Minute,
+		Burst: 1_000_000_000, Algorithm: budget.TokenBucket, UnboundedDebt: true, Mode: budget.Enforce,
+	}
+}
+
+// answer is a whole answer as the client got it.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error // the answer broke
+}
+
+// ask posts a request and reads all of the answer. header is names and values
+// in turn; a path may have a method and a blank before it.
+func (h *house) ask(path, body string, header ...string) answer {
+	h.t.Helper()
+	return h.open(path, body, header...).rest()
+}
+
+// open posts a request and returns its answer as it comes.
+func (h *house) open(path, body string, header ...string) *coming {
+	h.t.Helper()
+	method := http.MethodPost
+	if m, p, ok := strings.Cut(path, " "); ok {
+		method, path = m, p
+	}
+	ctx, leave := context.WithCancel(h.t.Context())
+	r, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+houseKey)
+	r.Header.Set("Content-Type", "application/json")
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	c := &coming{house: h, leave: leave, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.resp, c.err = h.client.Do(r)
+	}()
+	return c
+}
+
+// coming is an answer on its way. Its header may not have come yet.
+type coming struct {
+	house *house
+	leave context.CancelFunc // the client leaves
+	done  chan struct{}
+	resp  *http.Response
+	err   error
+	seen  []byte
+}
+
+// until reads until text has come.
+func (c *coming) until(text string) *coming {
+	c.house.t.Helper()
+	<-c.done
+	if c.err != nil {
+		c.house.t.Fatalf("no answer: %v", c.err)
+	}
+	piece := make([]byte, 512)
+	for !bytes.Contains(c.seen, []byte(text)) {
+		n, err := c.resp.Body.Read(piece)
+		c.seen = append(c.seen, piece[:n]...)
+		if err != nil && !bytes.Contains(c.seen, []byte(text)) {
+			c.house.t.Fatalf("the answer ended before %q: %v after %s", text, err, c.seen)
+		}
+	}
+	return c
+}
+
+// rest reads the answer to its end.
+func (c *coming) rest() answer {
+	<-c.done
+	defer c.leave()
+	if c.err != nil {
+		return answer{err: c.err}
+	}
+	rest, err := io.ReadAll(c.resp.Body)
+	_ = c.resp.Body.Close() // it was read to its end
+	return answer{status: c.resp.StatusCode, header: c.resp.Header, body: string(append(c.seen, rest...)), err: err}
+}
+
+// idle waits until no call is being served.
+func (h *house) idle() {
+	h.t.Helper()
+	for waited := 0; h.Inflight() > 0; waited++ {
+		if waited > 3600 {
+			h.t.Fatal("a call is still served after an hour")
+		}
+		time.Sleep(time.Second)
+	}
+	synctest.Wait()
+}
+
+// entry waits until no call is being served, and returns the last line of the
+// usage log.
+func (h *house) entry() ledger.Entry {
+	h.t.Helper()
+	h.idle()
+	h.entries.mu.Lock()
+	defer h.entries.mu.Unlock()
+	if len(h.entries.all) == 0 {
+		h.t.Fatal("nothing was recorded")
+	}
+	return h.entries.all[len(h.entries.all)-1]
+}
+
+// entries is a ledger that keeps all entries.
+type entries struct {
+	mu  sync.Mutex
+	all []ledger.Entry
+}
+
+func (l *entries) Record(e ledger.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+}
+
+// accounts is a Limiter over the memory store that remembers what it was told.
+// It settles at once.
+type accounts struct {
+	*memstore.Store
+	mu      sync.Mutex
+	lines   map[string][]budget.Line // by reservation
+	settled map[string][]int64
+	told    map[string][]int64 // what is charged if the gateway dies
+}
+
+func newAccounts() *accounts {
+	return &accounts{Store: memstore.New(time.Now), lines: map[string][]budget.Line{}, settled: map[string][]int64{}, told: map[string][]int64{}}
+}
+
+const houseEpoch = "house"
+
+func (a *accounts) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
+	r.Epoch = houseEpoch
+	v, err := a.Store.Reserve(ctx, r)
+	if err != nil {
+		return budget.Verdict{Outcome: budget.Unavailable}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if v.Outcome == budget.Granted {
+		a.lines[r.ID] = r.Lines
+	}
+	return v
+}
+
+func (a *accounts) Settle(id string, used []int64) {
+	a.mu.Lock()
+	lines := a.lines[id]
+	a.settled[id] = used
+	a.mu.Unlock()
+	_, err := a.Store.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: houseEpoch, Lines: lines, Used: used}})
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (a *accounts) Sent(id string, used []int64) { a.Report(id, used) }
+
+func (a *accounts) Report(id string, used []int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told[id] = used
+}
+
+func (a *accounts) Correct(c budget.Correction) {
+	if err := a.Store.Correct(context.Background(), []budget.Correction{c}); err != nil {
+		panic(err)
+	}
+}
+
+// used is what the reservation id was charged, line by line; nil: it is open.
+func (a *accounts) used(id string) []int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.settled[id]
+}
+
+// open is how many reservations are not settled.
+func (a *accounts) open() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.lines) - len(a.settled)
+}
+
+// piped is a server that is reached over pipes.
+type piped struct {
+	server  *http.Server
+	conns   chan net.Conn
+	closed  chan struct{}
+	clients []*http.Transport
+	serving sync.WaitGroup // handlers
+}
+
+// serveOver serves a handler until it is closed.
+func serveOver(handler http.Handler) *piped {
+	p := &piped{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.serving.Add(1)
+		defer p.serving.Done()
+		handler.ServeHTTP(w, r)
+	})}
+	go func() { _ = p.server.Serve(p) }() // it is closed
+	return p
+}
+
+// transport returns connections to the server, whatever address is asked for.
+func (p *piped) transport() *http.Transport {
+	t := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		here, there := net.Pipe()
+		select {
+		case p.conns <- there:
+			return here, nil
+		case <-p.closed:
+			return nil, net.ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	p.clients = append(p.clients, t)
+	return t
+}
+
+func (p *piped) close() {
+	for _, t := range p.clients {
+		t.CloseIdleConnections()
+	}
+	_ = p.server.Close() // nothing of it matters any more
+	p.serving.Wait()
+}
+
+// Accept, Close and Addr implement net.Listener.
+func (p *piped) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *piped) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func (p *piped) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
