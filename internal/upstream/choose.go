@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -13,13 +12,13 @@ import (
 // state is what a Client knows of one provider, kept over reloads. Client.mu
 // guards it but for the atomics.
 type state struct {
-	provider  *Provider
-	transport http.RoundTripper
-	keys      []*key // at least one; of a provider without keys, an empty one
-	targets   map[string]*health
-	plain     atomic.Bool  // the provider takes no stream_options
-	inflight  atomic.Int64 // calls sent and not yet ended
-	turn      int          // rotates among keys of which nothing is known
+	provider    *Provider
+	connections *connections
+	keys        []*key // at least one; of a provider without keys, an empty one
+	targets     map[string]*health
+	plain       atomic.Bool  // the provider takes no stream_options
+	inflight    atomic.Int64 // calls sent and not yet ended
+	turn        int          // rotates among keys of which nothing is known
 }
 
 // key is one API key of a provider.

@@ -120,7 +120,7 @@ func (c *Client) Reload(providers []*Provider) {
 		c.state(p)
 	}
 	for _, s := range old {
-		closeIdle(s.transport)
+		s.connections.closeIdle()
 	}
 }
 
@@ -129,13 +129,7 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.states {
-		closeIdle(s.transport)
-	}
-}
-
-func closeIdle(rt http.RoundTripper) {
-	if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+		s.connections.closeIdle()
 	}
 }
 
@@ -156,10 +150,10 @@ func (c *Client) update(s *state, p *Provider) {
 	before := s.provider
 	s.provider = p
 	if before == nil || before.Timeouts.Connect != p.Timeouts.Connect {
-		if s.transport != nil {
-			closeIdle(s.transport)
+		if s.connections != nil {
+			s.connections.closeIdle()
 		}
-		s.transport = c.transport(p)
+		s.connections = newConnections(c.transport(p))
 	}
 	if before != nil && (before.BaseURL != p.BaseURL || before.Usage != p.Usage) {
 		s.plain.Store(false)

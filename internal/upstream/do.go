@@ -66,7 +66,7 @@ type run struct {
 // try makes one try with the i-th target: its turn, then the exchange.
 func (r *run) try(i int) outcome {
 	t := r.job.Targets[i]
-	s, transport := r.client.at(t)
+	s, conns := r.client.at(t)
 	k := r.client.key(s, r.job.tokens(t.Provider))
 	turn, o := r.take(t, k)
 	if o.err != nil {
@@ -76,7 +76,7 @@ func (r *run) try(i int) outcome {
 		r.allowed = 1 + max(0, t.Provider.Retries)
 	}
 	r.attempts++
-	o = r.client.exchange(r.ctx, r, attempt{target: t, state: s, key: k, turn: turn, transport: transport})
+	o = r.client.exchange(r.ctx, r, attempt{target: t, state: s, key: k, turn: turn, connections: conns})
 	o.target = t
 	return o
 }

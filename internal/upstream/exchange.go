@@ -16,11 +16,11 @@ import (
 
 // attempt is one try that has its turn.
 type attempt struct {
-	target    Target
-	state     *state
-	key       *key
-	turn      *turn
-	transport http.RoundTripper
+	target      Target
+	state       *state
+	key         *key
+	turn        *turn
+	connections *connections
 }
 
 // exchange sends a try and judges its answer. Whatever its outcome, a panic of
@@ -52,7 +52,7 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		return outcome{err: fault.From(err)}
 	}
 	sent := time.Now()
-	resp, failed, err := send(ctx, a.transport, p, out) //nolint:bodyclose // its Response is closed
+	resp, failed, err := send(ctx, a.connections, p, out) //nolint:bodyclose // its Response is closed
 	if err != nil {                                     // the caller left
 		a.turn.settle(1, atArrival(p, r.job.Input, 0))
 		return outcome{err: fault.From(err)}
@@ -226,12 +226,12 @@ func beganWithError(p *Provider, f dialect.Failure) outcome {
 	return o
 }
 
-// at is the state of t's provider and its transport.
-func (c *Client) at(t Target) (*state, http.RoundTripper) {
+// at is the state of t's provider and its connections.
+func (c *Client) at(t Target) (*state, *connections) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.state(t.Provider)
-	return s, s.transport
+	return s, s.connections
 }
 
 // healthy notes that the target serves.

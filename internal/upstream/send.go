@@ -36,7 +36,11 @@ type failure struct {
 // send makes one exchange with p and returns its answer as soon as the header
 // is there; the body's Read and Close are those of body. It returns a failure,
 // or ctx's error if ctx ended. When it failed, out is not read any more.
-func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Outbound) (*http.Response, *failure, error) {
+//
+// A kept connection may be closed by the provider at the moment that it is used.
+// If it breaks before a byte of an answer, the request goes out once more, on a
+// new connection.
+func send(ctx context.Context, conns *connections, p *Provider, out dialect.Outbound) (*http.Response, *failure, error) {
 	target, err := url.Parse(out.URL)
 	if err != nil {
 		return nil, &failure{fault: broken(p, fmt.Errorf("its address: %w", err)), unsent: true}, nil
@@ -53,7 +57,7 @@ func send(ctx context.Context, rt http.RoundTripper, p *Provider, out dialect.Ou
 	if p.Timeouts.FirstByte > 0 {
 		timer = time.AfterFunc(p.Timeouts.FirstByte, func() { cancel(errFirstByte) })
 	}
-	resp, err := rt.RoundTrip(req)
+	resp, err := conns.roundTrip(req)
 	if timer != nil {
 		timer.Stop()
 	}
@@ -130,7 +134,8 @@ type payload struct {
 	mu       sync.Mutex
 	segments [][]byte
 	size     int64
-	sent     bool // some reader has read it all
+	latest   *payloadReader // that the transport was given
+	sent     bool           // latest has read it all
 	over     bool
 }
 
@@ -160,8 +165,16 @@ func (p *payload) attach(req *http.Request) {
 		req.Body, _ = req.GetBody() // never fails
 		return
 	}
-	req.GetBody = func() (io.ReadCloser, error) { return &payloadReader{payload: p, rest: p.segments}, nil }
+	req.GetBody = func() (io.ReadCloser, error) { return p.reader(), nil }
 	req.Body, _ = req.GetBody() // never fails
+}
+
+// reader reads p from its start. Readers that were made before no longer count.
+func (p *payload) reader() *payloadReader {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.latest, p.sent = &payloadReader{payload: p, rest: p.segments}, false
+	return p.latest
 }
 
 // abandon returns when nobody reads the segments, and nobody will.
@@ -208,7 +221,8 @@ func (r *payloadReader) Read(b []byte) (n int, err error) {
 	if len(r.rest) > 0 {
 		return n, nil
 	}
-	r.rest, r.payload.sent = nil, true
+	r.rest = nil
+	r.payload.sent = r.payload.sent || r == r.payload.latest
 	if n == 0 {
 		return 0, io.EOF
 	}
