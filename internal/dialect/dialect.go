@@ -197,7 +197,7 @@ type Report struct {
 	Unreadable bool
 	// Failure is the error document or event that came, or nil.
 	Failure *Failure
-	// FailedFirst says that the first event was one, whatever came behind it.
+	// FailedFirst says that it came before any output, whatever came behind it.
 	FailedFirst bool
 	// Between says that what Feed has returned ends between two events of a
 	// stream, so that an ErrorEvent may follow (instead of what End returns).

@@ -53,7 +53,7 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	}
 	sent := time.Now()
 	resp, failed, err := send(ctx, a.connections, p, out) //nolint:bodyclose // its Response is closed
-	if err != nil {                                     // the caller left
+	if err != nil {                                       // the caller left
 		a.turn.settle(1, atArrival(p, r.job.Input, 0))
 		return outcome{err: fault.From(err)}
 	}
@@ -168,8 +168,8 @@ func (c *Client) limited(a attempt, after time.Duration, sent time.Time) (held, 
 	return held, spare
 }
 
-// opened reads a stream's first event. It returns false and the outcome if the
-// stream begins with an error or breaks off before.
+// opened reads a stream until it has content. It returns false and the outcome
+// if the stream fails or breaks off before.
 func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, bool) {
 	prefix, rest, err := peek(r.Body, r.Meter)
 	r.Prefix, r.Body = prefix, rest
@@ -203,7 +203,7 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 	return o, false
 }
 
-// beganWithError is the outcome of a stream whose first event is an error.
+// beganWithError is the outcome of a stream that failed before it had content.
 func beganWithError(p *Provider, f dialect.Failure) outcome {
 	status := f.Status
 	if status < 400 || status > 599 {

@@ -144,7 +144,7 @@ func (plainDialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOpti
 }
 
 // lineMeter takes every whole line for an event; "error TYPE" is a failure,
-// "usage" is hidden on demand, and lines that begin with ':' are comments.
+// "ready" announces an answer, and lines that begin with ':' are comments.
 type lineMeter struct {
 	hide   bool
 	report dialect.Report
@@ -162,18 +162,27 @@ func (m *lineMeter) Feed(p []byte) []byte {
 			if rest[0] >= '0' && rest[0] <= '9' {
 				fmt.Sscan(string(rest), &f.Status)
 			}
-			m.report.Failure, m.report.FailedFirst = f, m.report.FailedFirst || m.report.Events == 0
+			m.report.Failure, m.report.FailedFirst = f, m.report.FailedFirst || !m.report.Content
 		}
 		if len(m.line) > 0 && m.line[0] != ':' {
 			m.report.Events++
+			announces := bytes.HasPrefix(m.line, []byte("ready"))
+			m.report.Content = m.report.Content || m.report.Failure == nil && !announces
+			if announces {
+				m.report.ID = "r1"
+			}
 		}
 		m.line = m.line[:0]
 	}
 	return p
 }
 
-func (m *lineMeter) End() []byte            { return nil }
-func (m *lineMeter) Report() dialect.Report { return m.report }
+func (m *lineMeter) End() []byte { return nil }
+func (m *lineMeter) Report() dialect.Report {
+	r := m.report
+	r.Stream = true
+	return r
+}
 
 // job is a call that asks for nothing special.
 func job(id string, targets ...Target) Job {

@@ -51,29 +51,24 @@ func TestAStreamThatBreaksLaterIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestCommentsAreLetThroughBeforeTheFirstEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		from, to := io.Pipe()
-		p := provider("a", nil)
-		tr := piped{from}
-		c := New(Config{Providers: []*Provider{p}, Transport: func(*Provider) httpTransport { return tr }})
-		go to.Write([]byte(": still queued\n"))
-		r, err := c.Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
-		if err != nil {
-			t.Fatal(err)
+func TestAnErrorBeforeAnyContentIsTriedElsewhere(t *testing.T) {
+	for _, before := range []string{"", ": queued\n", "\n", "ready\n", ": queued\nready\nready\n"} {
+		for _, end := range []answer{{body: "error overloaded\n"}, {body: "error 503\n"}, {cut: errors.New("reset")}, {}} {
+			synctest.Test(t, func(t *testing.T) {
+				end.status, end.body = 200, before+end.body
+				tr := &script{answers: map[string][]answer{"a": {end}, "b": {{status: 200, body: "ready\nfine\n"}}}}
+				a, b := provider("a", nil), provider("b", nil)
+				r, err := client(t, nil, tr, nil, a, b).Do(t.Context(), streaming(job("r", Target{Provider: a, Weight: 1}, Target{Provider: b})))
+				if err != nil {
+					t.Fatalf("after %q and %+v: %v", before, end, err)
+				}
+				if got := whole(t, r); got != "ready\nfine\n" || r.Attempts != 2 {
+					t.Errorf("after %q and %+v the client gets %q at attempt %d", before, end, got, r.Attempts)
+				}
+				tr.closed(t)
+			})
 		}
-		if got := string(r.Prefix); got != ": still queued\n" {
-			t.Errorf("the client gets %q", got)
-		}
-		go func() {
-			to.Write([]byte("fine\n"))
-			to.Close()
-		}()
-		if rest, err := io.ReadAll(r.Body); string(rest) != "fine\n" || err != nil {
-			t.Errorf("then %q, %v", rest, err)
-		}
-		r.Close()
-	})
+	}
 }
 
 func TestAProviderThatRejectsStreamOptionsIsRemembered(t *testing.T) {

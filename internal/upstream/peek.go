@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -10,24 +9,26 @@ import (
 	"llmgw/internal/dialect"
 )
 
-// The bounds of looking at a stream before it is let go.
+// The bounds of holding a stream before it is let go.
 const (
-	// patience is how long the first event may take: a provider that is busy
-	// says so at once, and a client should have its header soon.
-	patience = 500 * time.Millisecond
-	// maxPeek is more than any error needs.
-	maxPeek = 16 << 10
+	// patience is how long a stream may go without content and be held. Clients
+	// that wait five seconds for a byte should get one.
+	patience = 3 * time.Second
+	// maxPeek is how much of it is held. The first event of a response repeats
+	// the request's instructions and tools.
+	maxPeek = 256 << 10
 	// peekSize is the size of one read.
 	peekSize = 2 << 10
 )
 
 var peekBuffers = sync.Pool{New: func() any { return new([peekSize]byte) }}
 
-// peek reads a stream until its first event is there, so that a stream that
-// begins with an error can still be tried elsewhere. It stops early at
-// comments (the provider says that it needs time), after patience and at
-// maxPeek. It returns what the meter released, what is left to read, and the
-// read's error; a stream that ends without a byte is io.ErrUnexpectedEOF.
+// peek reads a stream until it has content, so that a stream that fails before
+// can still be tried elsewhere. Comments, pings and events that only announce an
+// answer are held; so is nothing else, and nothing after patience or maxPeek. It
+// returns what the meter released, what is left to read, and the read's error; a
+// stream that ends without content, though not as its API ends it, is
+// io.ErrUnexpectedEOF.
 func peek(body io.ReadCloser, meter dialect.Meter) (prefix []byte, rest io.ReadCloser, err error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -38,7 +39,6 @@ func peek(body io.ReadCloser, meter dialect.Meter) (prefix []byte, rest io.ReadC
 			peekBuffers.Put(buffer)
 		}
 	}()
-	var first []byte // as it came
 	for seen := 0; seen < maxPeek; {
 		read := ahead.begin()
 		select {
@@ -49,30 +49,26 @@ func peek(body io.ReadCloser, meter dialect.Meter) (prefix []byte, rest io.ReadC
 		p, err := ahead.take()
 		seen += len(p)
 		prefix = append(prefix, meter.Feed(p)...)
-		if errors.Is(err, io.EOF) && seen == 0 {
+		r := meter.Report()
+		if errors.Is(err, io.EOF) && (seen == 0 || cutShort(r)) {
 			return nil, body, io.ErrUnexpectedEOF
 		}
-		if err != nil {
+		if err != nil || begun(r) {
 			return prefix, body, err
-		}
-		if r := meter.Report(); r.Events > 0 || r.Failure != nil {
-			return prefix, body, nil
-		}
-		first = append(first, p[:min(len(p), 64)]...)
-		if quiet(first) {
-			return prefix, body, nil
 		}
 	}
 	return prefix, body, nil
 }
 
-// quiet tells whether a stream has begun with a whole comment or a blank line.
-func quiet(start []byte) bool {
-	start = bytes.TrimPrefix(start, []byte("\xef\xbb\xbf"))
-	if len(start) == 0 {
-		return false
-	}
-	return start[0] == '\n' || start[0] == '\r' || start[0] == ':' && bytes.ContainsAny(start, "\r\n")
+// begun reports whether an answer has content, or will have none.
+func begun(r dialect.Report) bool {
+	return r.Content || r.Failure != nil || r.Complete || r.Finish != "" || r.Unreadable || r.Events > 0 && !r.Stream
+}
+
+// cutShort reports whether a stream that has ended only announced an answer. One
+// that is not of its API's making is left to the client.
+func cutShort(r dialect.Report) bool {
+	return r.Stream && !begun(r) && (r.Events == 0 || r.ID != "" || r.Model != "")
 }
 
 // readAhead is a body of which one read may be under way in a goroutine of its

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
+func TestAStreamIsReadNoFurtherThanItsFirstContent(t *testing.T) {
 	broken := errors.New("reset")
 	long := strings.Repeat("x", maxPeek+5000)
 	for _, s := range []struct {
@@ -24,15 +24,17 @@ func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
 		{"all events that came with it", strings.NewReader("one\ntwo\n"), "one\ntwo\n", "", "", nil},
 		{"an event byte by byte", iotest.OneByteReader(strings.NewReader("one\ntwo\n")), "one\n", "two\n", "", nil},
 		{"an error byte by byte", iotest.OneByteReader(strings.NewReader("error busy\nmore\n")), "error busy\n", "more\n", "busy", nil},
-		{"a comment", iotest.OneByteReader(strings.NewReader(": queued\none\n")), ": queued\n", "one\n", "", nil},
-		{"a comment that is not whole", io.MultiReader(strings.NewReader(": que"), strings.NewReader("ued\n"), strings.NewReader("one\n")), ": queued\n", "one\n", "", nil},
-		{"a blank line", io.MultiReader(strings.NewReader("\r\n"), strings.NewReader("one\n")), "\r\n", "one\n", "", nil},
-		{"a byte order mark and a comment", io.MultiReader(strings.NewReader("\xef\xbb\xbf: hi\n"), strings.NewReader("one\n")), "\xef\xbb\xbf: hi\n", "one\n", "", nil},
+		{"a comment", iotest.OneByteReader(strings.NewReader(": queued\none\ntwo\n")), ": queued\none\n", "two\n", "", nil},
+		{"blank lines", iotest.OneByteReader(strings.NewReader("\n\none\ntwo\n")), "\n\none\n", "two\n", "", nil},
+		{"what announces an answer", iotest.OneByteReader(strings.NewReader("ready\nready\none\ntwo\n")), "ready\nready\none\n", "two\n", "", nil},
+		{"an error after it", iotest.OneByteReader(strings.NewReader(": queued\nready\nerror busy\nmore\n")), ": queued\nready\nerror busy\n", "more\n", "busy", nil},
 		{"nothing", strings.NewReader(""), "", "", "", io.ErrUnexpectedEOF},
-		{"the end before an event is whole", strings.NewReader("on"), "on", "", "", io.EOF},
+		{"comments alone", strings.NewReader(": queued\n"), "", "", "", io.ErrUnexpectedEOF},
+		{"an announcement alone", strings.NewReader(": queued\nready\n"), "", "", "", io.ErrUnexpectedEOF},
 		{"a break before an event is whole", io.MultiReader(strings.NewReader("on"), broke{broken}), "on", "", "", broken},
+		{"a break after an announcement", io.MultiReader(strings.NewReader("ready\n"), broke{broken}), "ready\n", "", "", broken},
 		{"a break at once", broke{broken}, "", "", "", broken},
-		{"an event larger than any error", strings.NewReader(long + "\n"), long[:maxPeek], long[maxPeek:] + "\n", "", nil},
+		{"an event larger than all that is held", strings.NewReader(long + "\n"), long[:maxPeek], long[maxPeek:] + "\n", "", nil},
 	} {
 		m := &lineMeter{}
 		prefix, left, err := peek(io.NopCloser(s.from), m)
@@ -55,11 +57,12 @@ func TestAStreamIsReadNoFurtherThanItsFirstEvent(t *testing.T) {
 func TestAStreamIsNotHeldForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for what, s := range map[string]struct {
-			writes []string // one every two seconds
+			writes []string // one every patience
 			read   int      // bytes at a time
 			err    error
 		}{
 			"events that come late":    {[]string{"one\n", "two\n"}, 100, io.EOF},
+			"comments that go on":      {[]string{": queued\n", ": queued\n", "one\n"}, 100, io.EOF},
 			"read in small pieces":     {[]string{"one\n", "two\n"}, 1, io.EOF},
 			"an error that comes late": {[]string{"error busy\n"}, 100, io.EOF},
 			"a break that comes late":  {nil, 100, io.ErrUnexpectedEOF},
@@ -67,10 +70,10 @@ func TestAStreamIsNotHeldForLong(t *testing.T) {
 			from, to := io.Pipe()
 			go func() {
 				for _, w := range s.writes {
-					time.Sleep(2 * time.Second)
+					time.Sleep(patience + time.Second)
 					to.Write([]byte(w))
 				}
-				time.Sleep(2 * time.Second)
+				time.Sleep(patience + time.Second)
 				to.CloseWithError(s.err)
 			}()
 			start := time.Now()
@@ -107,5 +110,24 @@ func TestClosingAStreamThatIsQuietEndsTheReadAhead(t *testing.T) {
 		if _, err := rest.Read(make([]byte, 1)); err == nil {
 			t.Errorf("a closed stream can be read")
 		}
+	})
+}
+
+// What is held costs a healthy stream nothing: its content passes as it comes.
+func TestHoldingDoesNotDelayTheFirstContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := io.Pipe()
+		go func() {
+			for _, w := range []string{": queued\n", "ready\n", "one\n"} {
+				time.Sleep(patience / 4)
+				to.Write([]byte(w))
+			}
+		}()
+		start := time.Now()
+		prefix, rest, err := peek(from, &lineMeter{})
+		if d := time.Since(start); err != nil || string(prefix) != ": queued\nready\none\n" || d != 3*patience/4 {
+			t.Errorf("%q, %v after %s", prefix, err, d)
+		}
+		rest.Close()
 	})
 }

@@ -30,7 +30,7 @@ type Meter struct {
 	inside   bool  // an event has begun
 	over     bool  // End was called
 	whole    bool  // a document was read to its end
-	first    bool  // the first event was an error
+	first    bool  // an error came before any output
 	events   int
 }
 
@@ -160,7 +160,7 @@ func (m *Meter) endEvent() {
 		r.ended = true
 	}
 	r.end()
-	m.first = m.first || m.events == 0 && r.failure != nil
+	m.first = m.first || !r.content && r.failure != nil
 	m.events++
 }
 

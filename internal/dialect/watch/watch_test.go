@@ -243,13 +243,13 @@ func TestAnErrorIsReportedAndItsTextIsNoOutput(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsTheFirstEventWhateverFollowsIt(t *testing.T) {
+func TestAnErrorComesBeforeAnyOutputWhateverFollowsIt(t *testing.T) {
 	const said, failed = `{"choices":[{"text":"hi"}]}`, `{"error":{"message":"no"}}`
 	for _, s := range []struct {
 		events []string
 		want   bool
 	}{
-		{[]string{failed}, true}, {[]string{failed, "[DONE]"}, true}, {[]string{failed, said}, true}, {[]string{said, failed}, false}, {[]string{"{}", failed, failed}, false}, {[]string{said}, false},
+		{[]string{failed}, true}, {[]string{failed, "[DONE]"}, true}, {[]string{failed, said}, true}, {[]string{said, failed}, false}, {[]string{"{}", failed, failed}, true}, {[]string{said}, false},
 	} {
 		for _, size := range []int{1, 1 << 10} {
 			m := meter(sample, false)
