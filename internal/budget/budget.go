@@ -234,19 +234,11 @@ type Enqueuer interface {
 // Limiter is what a gateway asks: a Store behind a deadline and each limit's
 // policy for when the store is away. failover has the one implementation.
 // Neither method returns an error: there is always a verdict.
-//
-//	Reserve blocks for at most the store's timeout.
-//	Settle, Sent, Report and Correct never block; an unknown id is ignored.
 type Limiter interface {
-	// Reserve fills in the request's Epoch and deadline and decides it.
-	Reserve(ctx context.Context, r Request) Verdict
-	// Settle ends the granted reservation id: used is what was used of each line.
-	Settle(id string, used []int64)
-	// Sent notes what the open reservation id is charged if this gateway dies
-	// before an answer begins: its request is on its way to the provider.
-	Sent(id string, used []int64)
-	// Report notes what the open reservation id has used so far.
-	Report(id string, used []int64)
-	// Correct lowers or pauses a counter.
+	// Reserve fills in the request's Epoch and deadline and decides it. The
+	// Reservation is nil if the request is refused; else it must be settled. An ID
+	// is for one call. It blocks for at most the store's timeout.
+	Reserve(ctx context.Context, r Request) (*Reservation, Verdict)
+	// Correct lowers or pauses a counter. It does not block.
 	Correct(c Correction)
 }

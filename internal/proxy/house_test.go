@@ -295,37 +295,45 @@ func newAccounts() *accounts {
 
 const houseEpoch = "house"
 
-func (a *accounts) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
+func (a *accounts) Reserve(ctx context.Context, r budget.Request) (*budget.Reservation, budget.Verdict) {
 	r.Epoch = houseEpoch
 	v, err := a.Store.Reserve(ctx, r)
 	if err != nil {
-		return budget.Verdict{Outcome: budget.Unavailable}
+		return nil, budget.Verdict{Outcome: budget.Unavailable}
+	}
+	if v.Outcome != budget.Granted {
+		return nil, v
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v.Outcome == budget.Granted {
-		a.lines[r.ID] = r.Lines
-	}
-	return v
+	a.lines[r.ID] = r.Lines
+	held := new(budget.Reservation)
+	held.Open(a, account{a, r}, r)
+	return held, v
 }
 
-func (a *accounts) Settle(id string, used []int64) {
+// account is the budget.Holder of one reservation.
+type account struct {
+	*accounts
+	r budget.Request
+}
+
+func (a account) Settle(used []int64) {
 	a.mu.Lock()
-	lines := a.lines[id]
-	a.settled[id] = used
+	a.settled[a.r.ID] = slices.Clone(used)
 	a.mu.Unlock()
-	_, err := a.Store.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: houseEpoch, Lines: lines, Used: used}})
+	_, err := a.Store.Settle(context.Background(), []budget.Settlement{{ID: a.r.ID, Epoch: houseEpoch, Lines: a.r.Lines, Used: used}})
 	if err != nil {
 		panic(err)
 	}
 }
 
-func (a *accounts) Sent(id string, used []int64) { a.Report(id, used) }
+func (a account) Sent(used []int64) { a.Report(used) }
 
-func (a *accounts) Report(id string, used []int64) {
+func (a account) Report(used []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told[id] = used
+	a.told[a.r.ID] = slices.Clone(used)
 }
 
 func (a *accounts) Correct(c budget.Correction) {

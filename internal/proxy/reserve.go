@@ -10,10 +10,10 @@ import (
 
 // reservation is what a plan holds in its limits until it is settled.
 type reservation struct {
-	id      string      // empty: nothing is held
-	mode    Enforcement // in which it was asked for
-	verdict budget.Verdict
-	waited  time.Duration
+	*budget.Reservation             // nil: nothing is held
+	mode                Enforcement // in which it was asked for
+	verdict             budget.Verdict
+	waited              time.Duration
 }
 
 // reserve takes all of p's lines or none. It returns a *fault.Error if a limit
@@ -27,36 +27,31 @@ func (g *Gateway) reserve(ctx context.Context, rules *Rules, p *plan, id string)
 	}
 	g.values.bound(p.lines)
 	began := time.Now()
+	res := reservation{mode: mode}
 	ask := func(attempt int) budget.Verdict {
 		r := budget.Request{ID: id, Lines: p.lines, Shadow: mode == Shadow, CrashCharge: rules.CrashCharge}
 		if attempt > 0 {
 			r.ID += "." + strconv.Itoa(attempt)
 		}
-		v := g.Limiter.Reserve(ctx, r)
-		if v.Outcome == budget.Granted {
-			id = r.ID
-		}
-		return v
+		res.Reservation, res.verdict = g.Limiter.Reserve(ctx, r)
+		return res.verdict
 	}
 	c, queued := g.waiting.ahead(p.lines)
-	var v budget.Verdict
 	if !queued {
-		v = ask(0)
+		v := ask(0)
 		g.countWouldRefuse(p, mode, v)
 		if v.Outcome == budget.Granted {
-			return reservation{id: id, mode: mode, verdict: v}, nil
+			return res, nil
 		}
 		limit, known := patience(p, v)
 		if limit <= 0 || known > limit {
-			return reservation{mode: mode, verdict: v}, g.refusal(p, v)
+			return res, g.refusal(p, v)
 		}
 		c = counterOf(p.lines[v.Binding])
 	}
-	v, err := g.wait(ctx, rules, p, c, ask)
-	res := reservation{mode: mode, verdict: v, waited: time.Since(began)}
-	if err == nil {
-		res.id = id
-	}
+	var err error
+	res.verdict, err = g.wait(ctx, rules, p, c, ask)
+	res.waited = time.Since(began)
 	return res, err
 }
 

@@ -39,17 +39,15 @@ func (s *settlement) leaveOpen(id string, e ending) {
 		return
 	}
 	s.done, s.ending, s.goesOn = true, e, id
-	if s.held.id != "" {
-		s.gateway.Limiter.Report(s.held.id, s.plan.amounts(e.usage, e.requests))
-	}
+	s.held.Report(s.plan.amounts(e.usage, e.requests))
 }
 
 // charge ends the reservation.
 func (s *settlement) charge(e ending) {
-	if s.held.id == "" {
+	if s.held.Reservation == nil {
 		return
 	}
-	s.gateway.Limiter.Settle(s.held.id, s.plan.amounts(e.usage, e.requests))
+	s.held.Settle(s.plan.amounts(e.usage, e.requests))
 	s.gateway.waiting.wake(s.plan.lines)
 }
 
@@ -63,11 +61,11 @@ func (s *settlement) watch(ctx context.Context) context.Context {
 // from then until an answer begins. It is called while others use s.
 func (s *settlement) wrote(info httptrace.WroteRequestInfo) {
 	s.sent.Store(info.Err == nil)
-	if info.Err != nil || s.held.id == "" {
+	if info.Err != nil || s.held.Reservation == nil {
 		return
 	}
 	e := inputOnly(s.plan)
-	s.gateway.Limiter.Sent(s.held.id, s.plan.amounts(e.usage, e.requests))
+	s.held.Sent(s.plan.amounts(e.usage, e.requests))
 }
 
 // failed notes that what was written has come to nothing: until another try is
@@ -81,10 +79,10 @@ const progressEvery = 5 * time.Second
 // progress reports what the answer has used so far, at most once in
 // progressEvery.
 func (s *settlement) progress(now time.Time, m dialect.Meter, status int) {
-	if s.held.id == "" || s.done || now.Sub(s.reported) < progressEvery {
+	if s.held.Reservation == nil || s.done || now.Sub(s.reported) < progressEvery {
 		return
 	}
 	s.reported = now
 	e := metered(s.plan, clientGone, status, m.Report())
-	s.gateway.Limiter.Report(s.held.id, s.plan.amounts(e.usage, e.requests))
+	s.held.Report(s.plan.amounts(e.usage, e.requests))
 }

@@ -31,7 +31,7 @@ func Outage(policy budget.StorePolicy, nodes int, amount int64, requests int) (i
 	defer func() { _ = l.Close(ctx) }() // there is no store to write to
 	admitted := 0
 	for i := range requests {
-		v := l.Reserve(context.Background(), budget.Request{ID: strconv.Itoa(i), Lines: []budget.Line{{Limit: limit, Amount: 1}}})
+		_, v := l.Reserve(context.Background(), budget.Request{ID: strconv.Itoa(i), Lines: []budget.Line{{Limit: limit, Amount: 1}}})
 		if v.Outcome == budget.Granted {
 			admitted++
 		}

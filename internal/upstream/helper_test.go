@@ -35,7 +35,7 @@ func newMemory() *memory {
 	return &memory{store: memstore.New(nil), open: map[string][]budget.Line{}, settled: map[string][]int64{}, asked: map[string]bool{}}
 }
 
-func (m *memory) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
+func (m *memory) Reserve(ctx context.Context, r budget.Request) (*budget.Reservation, budget.Verdict) {
 	r.Epoch = "e1"
 	m.mu.Lock()
 	if m.asked[r.ID] {
@@ -48,18 +48,31 @@ func (m *memory) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
 	}
 	v, err := m.store.Reserve(ctx, r)
 	if err != nil {
-		return budget.Verdict{Outcome: budget.Unavailable, Binding: -1}
+		return nil, budget.Verdict{Outcome: budget.Unavailable, Binding: -1}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reserves++
-	if v.Outcome == budget.Granted {
-		m.open[r.ID] = r.Lines
+	if v.Outcome != budget.Granted {
+		return nil, v
 	}
-	return v
+	m.open[r.ID] = r.Lines
+	held := new(budget.Reservation)
+	held.Open(m, holding{m, r.ID}, r)
+	return held, v
 }
 
-func (m *memory) Settle(id string, used []int64) {
+// holding is one reservation of a memory.
+type holding struct {
+	*memory
+	id string
+}
+
+func (m holding) Report([]int64) {}
+func (m holding) Sent([]int64)   {}
+
+func (m holding) Settle(used []int64) {
+	id := m.id
 	m.mu.Lock()
 	lines := m.open[id]
 	delete(m.open, id)
@@ -69,9 +82,6 @@ func (m *memory) Settle(id string, used []int64) {
 		panic(err)
 	}
 }
-
-func (m *memory) Report(string, []int64) {}
-func (m *memory) Sent(string, []int64)   {}
 
 func (m *memory) Correct(c budget.Correction) {
 	m.mu.Lock()

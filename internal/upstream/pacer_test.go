@@ -312,12 +312,9 @@ func TestAQueueIsBounded(t *testing.T) {
 // generous is a limiter that grants everything.
 type generous struct{}
 
-func (generous) Reserve(_ context.Context, r budget.Request) budget.Verdict {
-	return budget.Verdict{Binding: -1, Lines: make([]budget.LineState, len(r.Lines))}
+func (generous) Reserve(_ context.Context, r budget.Request) (*budget.Reservation, budget.Verdict) {
+	return nil, budget.Verdict{Binding: -1, Lines: make([]budget.LineState, len(r.Lines))}
 }
-func (generous) Settle(string, []int64)    {}
-func (generous) Report(string, []int64)    {}
-func (generous) Sent(string, []int64)      {}
 func (generous) Correct(budget.Correction) {}
 
 func BenchmarkTurn(b *testing.B) {

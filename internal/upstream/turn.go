@@ -12,6 +12,7 @@ import (
 
 // turn is a try's reservation. A nil turn reserved nothing.
 type turn struct {
+	held   *budget.Reservation
 	pacer  *pacer
 	id     string
 	lines  []budget.Line
@@ -43,7 +44,7 @@ func (p *pacer) ask(ctx context.Context, r request, n int) (*turn, budget.Verdic
 	t.step = p.note(float64(r.tokens), now)
 	p.mu.Unlock()
 
-	v := p.limiter.Reserve(ctx, budget.Request{ID: t.id, Lines: t.lines, CrashCharge: budget.ChargeFull})
+	held, v := p.limiter.Reserve(ctx, budget.Request{ID: t.id, Lines: t.lines, CrashCharge: budget.ChargeFull})
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,6 +55,7 @@ func (p *pacer) ask(ctx context.Context, r request, n int) (*turn, budget.Verdic
 		p.lower(t.step, float64(r.tokens))
 		return nil, v
 	}
+	t.held = held
 	p.readyAt = now
 	return t, v
 }
@@ -124,7 +126,7 @@ func (t *turn) settle(calls int64, n tokens.Count) {
 				used[i] = int64(min(float64(n)*t.scale, float64(tokens.MaxCount)))
 			}
 		}
-		t.pacer.limiter.Settle(t.id, used)
+		t.held.Settle(used)
 		t.pacer.returned(t, n, used)
 	})
 }

@@ -61,23 +61,6 @@ func TestASharesNumbersAreParts(t *testing.T) {
 	}
 }
 
-func TestARecordIsForgottenOnlyByItself(t *testing.T) {
-	var all records
-	all.init()
-	first, second := &record{id: "r", sharers: 1}, &record{id: "r", sharers: 1}
-	all.put(first)
-	first.end(nil)
-	all.put(second) // the same id again, before the first end was acknowledged
-	all.delete(first)
-	if all.get("r") != second {
-		t.Error("the end of the first use of an id made the second unknown")
-	}
-	all.delete(second)
-	if all.get("r") != nil {
-		t.Error("the second is still known")
-	}
-}
-
 func TestCorrectionsThatWaitAreJoinedToTheStricter(t *testing.T) {
 	var q corrections
 	q.init()

@@ -215,6 +215,7 @@ var errAway = errors.New("failover: the store does not answer")
 func (l *Limiter) Close(ctx context.Context) error {
 	l.closed.Store(true)
 	flushErr := l.flush(ctx)
+	l.sendReports() // what stays open is charged by them
 	l.cancel()
 	l.workers.Wait()
 	l.endSpell()

@@ -48,7 +48,7 @@ func used(n int64) []int64 { return []int64{n, 1, 1} }
 
 // world is a Limiter over a ledger, with faults between.
 type world struct {
-	*Limiter
+	byID
 	t      *testing.T
 	ledger *ledger
 	faults *faulty
@@ -69,7 +69,7 @@ func newWorld(t *testing.T, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	w.Limiter = New(cfg)
+	w.byID.Limiter = New(cfg)
 	return w
 }
 

@@ -28,7 +28,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // gateway is a Limiter with its Keeper, as the product wires them.
 type gateway struct {
-	*failover.Limiter
+	failover.ByID
 	keeper *concurrency.Keeper
 }
 
@@ -40,7 +40,7 @@ func startWith(store budget.Store, cfg concurrency.Config, timeout time.Duration
 	keeper := concurrency.New(cfg)
 	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: timeout, Logger: quiet})
 	keeper.Start(limiter)
-	return &gateway{limiter, keeper}
+	return &gateway{ByID: failover.ByID{Limiter: limiter}, keeper: keeper}
 }
 
 func (g *gateway) stop(t testing.TB) {
@@ -191,7 +191,8 @@ func TestD12_TenThousandMixedOutcomesLeaveNothingOpen(t *testing.T) {
 func TestTheNumberOfOpenReservationsIsBounded(t *testing.T) {
 	store := memstore.New(nil)
 	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "a", Logger: quiet})
-	g := &gateway{failover.New(failover.Config{Store: store, Keeper: keeper, MaxOpen: 3, Logger: quiet}), keeper}
+	g := &gateway{keeper: keeper}
+	g.Limiter = failover.New(failover.Config{Store: store, Keeper: keeper, MaxOpen: 3, Logger: quiet})
 	keeper.Start(g)
 	month := monthly("month", 1000)
 	for i := range 3 {

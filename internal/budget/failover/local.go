@@ -13,7 +13,7 @@ const closedWait = time.Second
 
 // decide answers r without the store, in three steps: the policies, the slots,
 // and the shares' counters. It does not block.
-func (l *Limiter) decide(r budget.Request) budget.Verdict {
+func (l *Limiter) decide(r budget.Request) (*budget.Reservation, budget.Verdict) {
 	d := decision{
 		l: l, s: l.currentSpell(), r: &r,
 		v: budget.Verdict{At: l.now(), Degraded: true, Lines: make([]budget.LineState, len(r.Lines))},
@@ -24,16 +24,13 @@ func (l *Limiter) decide(r budget.Request) budget.Verdict {
 	d.byShares()
 	if d.conclude(); d.v.Outcome != budget.Granted {
 		d.giveBack()
-		return d.v
+		return nil, d.v
 	}
-	l.enter(&record{
-		id: r.ID, lines: r.Lines, crash: r.CrashCharge, lifetime: r.Lifetime, sharers: 1,
-		spell: d.s, posted: unknown, slots: d.slots, charged: d.charged(),
-	})
+	held := l.enter(&record{spell: d.s, posted: unknown, slots: d.slots, charged: d.charged()}, &r)
 	if l.Up() {
 		l.nudge() // one call failed, but the store is there to be told
 	}
-	return d.v
+	return held, d.v
 }
 
 // decision is one request being decided without the store.

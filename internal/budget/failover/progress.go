@@ -16,16 +16,12 @@ import (
 //
 // The store bounds it by what is reserved.
 
-// Sent notes what the open reservation id is charged although no answer has
-// begun, now that its request is on its way: a crash charges so much. It may
-// still come back, so it does not count as used. used is copied. Sent does not
-// block, and an unknown id, or one that was reported of, is ignored.
-func (l *Limiter) Sent(id string, used []int64) { l.news(id, used, sent) }
+// Sent implements budget.Holder: its request is on its way, so a crash charges
+// used although no answer has begun.
+func (r *record) Sent(used []int64) { r.news(used, sent) }
 
-// Report notes what the open reservation id has used so far, so that a crash
-// charges it, with a margin, and what is open shrinks by it; used is copied. It
-// does not block, and an unknown id is ignored.
-func (l *Limiter) Report(id string, used []int64) { l.news(id, used, begun) }
+// Report implements budget.Holder.
+func (r *record) Report(used []int64) { r.news(used, begun) }
 
 // stage tells how far the answer of a reservation is.
 type stage int
@@ -36,14 +32,10 @@ const (
 	begun              // the answer has begun
 )
 
-func (l *Limiter) news(id string, used []int64, at stage) {
-	r := l.records.get(id)
-	if r == nil {
-		return
-	}
+func (r *record) news(used []int64, at stage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended || r.partial || at < r.stage {
+	if r.ended || at < r.stage {
 		return
 	}
 	r.note(used)

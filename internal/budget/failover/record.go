@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
-	"llmgw/internal/tokens"
 )
 
 // record is what this process knows of one reservation, from its grant until
@@ -18,23 +17,23 @@ import (
 //	decided without it:     local ──post──► open; or local ──Settle──► owed, and forgotten
 //	never answered:         ended from the start, with nothing used
 type record struct {
+	held     budget.Reservation // the caller's
+	limiter  *Limiter
 	id       string // the caller's
 	lines    []budget.Line
 	crash    budget.CrashCharge
 	lifetime time.Duration
 
-	mu      sync.Mutex
-	epoch   budget.Epoch // of the store's record
-	sharers int          // callers that reserved this id and have not settled it
-	partial bool         // one of several callers has settled
-	ended   bool
-	spell   *spell  // the shares it was decided by, or nil
-	posted  posting // of one decided without the store
-	stage   stage   // of its answer, as last reported here
-	dirty   bool    // there is something that the store was not told
-	before  []int64 // what the store was told of last; nil: of nothing
-	used    []int64
-	space   [8]int64 // used's, most often
+	mu     sync.Mutex
+	epoch  budget.Epoch // of the store's record
+	ended  bool
+	spell  *spell  // the shares it was decided by, or nil
+	posted posting // of one decided without the store
+	stage  stage   // of its answer, as last reported here
+	dirty  bool    // there is something that the store was not told
+	before []int64 // what the store was told of last; nil: of nothing
+	used   []int64
+	space  [8]int64 // used's, most often
 
 	slots    uint64 // lines whose slot is counted in counters; not changed once open
 	charged  uint64 // lines that were charged: all but those a shadow limit refused
@@ -72,29 +71,6 @@ func (r *record) settlement() budget.Settlement {
 
 // note replaces what is known to be used; mu is held.
 func (r *record) note(used []int64) { r.used = append(r.space[:0], used...) }
-
-// end takes one caller's end, and tells whether it was the last; mu is held.
-// Callers that share a reservation made one request, but each used its tokens.
-func (r *record) end(used []int64) bool {
-	if r.ended {
-		return false
-	}
-	if !r.partial {
-		r.note(used)
-	} else {
-		for i := range min(len(used), len(r.used)) {
-			if r.lines[i].Limit.Unit == budget.Requests {
-				r.used[i] = max(r.used[i], used[i])
-				continue
-			}
-			r.used[i] = min(r.used[i]+used[i], int64(tokens.MaxCount))
-		}
-	}
-	r.partial = true
-	r.sharers--
-	r.ended = r.sharers <= 0
-	return r.ended
-}
 
 // bit is line i's in a mask. Lines beyond the 64th have none; no request has
 // half as many.
@@ -135,34 +111,18 @@ func (t *records) get(id string) *record {
 	return s.m[id]
 }
 
-// put enters r as open, unless its id is open already: then that record has
-// one more caller, and put tells false.
-func (t *records) put(r *record) bool {
-	s := t.shard(r.id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if was := s.m[r.id]; was != nil && was.share() {
-		return false
-	}
-	s.m[r.id] = r
+// put enters r as open.
+func (t *records) put(r *record) {
 	if r.ofRequest() {
 		t.open.Add(1)
 	}
 	if r.posted != known {
 		t.local.Add(1)
 	}
-	return true
-}
-
-// share adds a caller to an open record; it fails if the record has ended.
-func (r *record) share() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return false
-	}
-	r.sharers++
-	return true
+	s := t.shard(r.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m[r.id] = r
 }
 
 // ofRequest tells a request's own reservation from that of a try's turn with a

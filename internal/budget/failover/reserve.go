@@ -10,15 +10,14 @@ import (
 
 // Reserve fills in r's Epoch, NotAfter and, if it has none, CrashCharge, and
 // decides it: by the store, or without it if that does not answer within
-// Timeout. It keeps r.Lines, which must not be changed any more. A granted
-// reservation must be settled, once for each Reserve of its ID.
+// Timeout. It keeps r.Lines, which must not be changed any more.
 //
 // A request with an amount that cannot be counted or an ID that is in use with
 // other amounts, one beyond MaxOpen or that this process has no time for, and
 // every request after Close, is Unavailable.
-func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
+func (l *Limiter) Reserve(ctx context.Context, r budget.Request) (*budget.Reservation, budget.Verdict) {
 	if l.closed.Load() || !r.Valid() || l.Open() >= l.cfg.MaxOpen {
-		return l.refused(&r)
+		return nil, l.refused(&r)
 	}
 	if r.CrashCharge == "" {
 		r.CrashCharge = l.cfg.CrashCharge
@@ -31,18 +30,18 @@ func (l *Limiter) Reserve(ctx context.Context, r budget.Request) budget.Verdict 
 	case err == nil:
 		l.learn(r.Lines, v.Lines)
 		if v.Outcome == budget.Granted {
-			l.granted(&r, &v)
+			return l.granted(&r, &v), v
 		}
-		return v
+		return nil, v
 	case errors.Is(err, budget.ErrConflict):
 		l.log.Warn("a reservation's id is in use with other amounts", "id", r.ID)
-		return l.refused(&r)
+		return nil, l.refused(&r)
 	case errors.Is(err, budget.ErrTooLate):
 		// It came in time, so the store's clock is not what it was.
 		l.keeper.Beat()
 	case errors.Is(err, budget.ErrOverloaded):
 		l.cancelAttempt(&r)
-		return l.refused(&r)
+		return nil, l.refused(&r)
 	case !answer(err):
 		l.cancelAttempt(&r)
 	}
@@ -105,11 +104,8 @@ func (l *Limiter) learn(lines []budget.Line, states []budget.LineState) {
 }
 
 // granted enters what the store granted.
-func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) {
-	rec := &record{
-		id: r.ID, lines: r.Lines, crash: r.CrashCharge, lifetime: r.Lifetime, epoch: r.Epoch,
-		sharers: 1, charged: charged(v.Lines),
-	}
+func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) *budget.Reservation {
+	rec := &record{epoch: r.Epoch, charged: charged(v.Lines)}
 	if l.cfg.Timeout > 0 {
 		for i := range r.Lines {
 			if r.Lines[i].Limit.Unit == budget.Concurrency && rec.charged&bit(i) != 0 {
@@ -118,13 +114,13 @@ func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) {
 			}
 		}
 	}
-	l.enter(rec)
+	return l.enter(rec, r)
 }
 
-// enter makes a granted record open. If its id is open already, it holds no slot
-// of its own.
-func (l *Limiter) enter(rec *record) {
-	if !l.records.put(rec) {
-		l.counters.releaseAll(rec.lines, rec.slots)
-	}
+// enter makes rec the open record of r.
+func (l *Limiter) enter(rec *record, r *budget.Request) *budget.Reservation {
+	rec.limiter, rec.id, rec.lines, rec.crash, rec.lifetime = l, r.ID, r.Lines, r.CrashCharge, r.Lifetime
+	rec.held.Open(l, rec, *r)
+	l.records.put(rec)
+	return &rec.held
 }

@@ -10,32 +10,6 @@ import (
 	"llmgw/internal/budget"
 )
 
-func TestAnIDTriedAgainIsNotCancelledWithItsLostAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.faults.all(replyLost)
-		w.reserve("r1", line(money, 5))
-		w.faults.set(nil)
-		if v := w.reserve("r1", line(money, 5)); v.Outcome != budget.Granted || !v.Repeated {
-			t.Errorf("got %+v, want granted, and charged once", v)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := fmt.Sprint(w.ledger.open()); got != "[r1]" {
-			t.Errorf("got %v open, want r1", got)
-		}
-		if got := w.Unwritten(); got != 0 {
-			t.Errorf("got %d unwritten, want 0", got)
-		}
-		w.Settle("r1", []int64{4})
-		synctest.Wait()
-		if got := w.ledger.charged(line(money, 0)); got != 4 {
-			t.Errorf("got %d charged, want 4", got)
-		}
-		w.end()
-	})
-}
-
 func TestACallWithoutAnAnswerCountsAsNotGranted(t *testing.T) {
 	for what, f := range map[string]fault{
 		"the reply is lost": replyLost, "it is applied 100 ms late": barelyLate, "it is applied half a second late": late, "ten seconds late": veryLate,
@@ -151,29 +125,6 @@ func TestWhatCannotBeAskedIsRefused(t *testing.T) {
 	})
 }
 
-// D9: attempts with one Idempotency-Key share one reservation.
-func TestAnIDThatIsOpenIsSharedUntilTheLastHasSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.reserve("r1", usual()...)
-		if v := w.reserve("r1", usual()...); !v.Repeated || v.Outcome != budget.Granted {
-			t.Errorf("got %+v, want granted and repeated", v)
-		}
-		if got := w.ledger.charged(line(tpm, 0)); got != 100 {
-			t.Errorf("got %d reserved, want 100 once", got)
-		}
-		w.Settle("r1", used(20))
-		synctest.Wait()
-		if got := len(w.ledger.open()); got != 1 {
-			t.Errorf("got %d open, want 1: one of two still runs", got)
-		}
-		w.Settle("r1", used(50))
-		synctest.Wait()
-		w.wantCharged(70, 1)
-		w.end()
-	})
-}
-
 func TestAClientThatLeavesDoesNotEndItsReservationsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -186,24 +137,6 @@ func TestAClientThatLeavesDoesNotEndItsReservationsCall(t *testing.T) {
 		w.Settle("r1", used(1))
 		synctest.Wait()
 		w.wantCharged(1, 1)
-		w.end()
-	})
-}
-
-func TestASlotWhoseGrantWasLostAndRepeatedIsHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.faults.all(replyLost)
-		w.reserve("r1", line(slots, 1), line(money, 1))
-		w.faults.set(nil)
-		w.reserve("r1", line(slots, 1), line(money, 1))
-		w.fall(lost)
-		for i := range 3 {
-			w.reserve(fmt.Sprint("local-", i), line(slots, 1))
-		}
-		if v := w.reserve("more", line(slots, 1)); v.Outcome != budget.NoSlot {
-			t.Errorf("got %+v, want no slot: r1 has one of the four", v)
-		}
 		w.end()
 	})
 }

@@ -9,20 +9,17 @@ import (
 	"llmgw/internal/budget"
 )
 
-// Settle ends the granted reservation id: used is what was used of each of its
-// lines, and is copied. It does not block. The end reaches the store at once,
-// in order, or as soon as the store is back; at worst, if more than Queue of
-// them wait, it is dropped and the Keeper's comparison ends the reservation.
-func (l *Limiter) Settle(id string, used []int64) {
-	r := l.records.get(id)
-	if r == nil || l.ctx.Err() != nil {
+// Settle implements budget.Holder. The end reaches the store at once, in order,
+// or as soon as the store is back; at worst, if more than Queue of them wait, it
+// is dropped and the Keeper's comparison ends the reservation.
+func (r *record) Settle(used []int64) {
+	l := r.limiter
+	if l.ctx.Err() != nil {
 		return
 	}
 	r.mu.Lock()
-	if !r.end(used) {
-		r.mu.Unlock()
-		return
-	}
+	r.note(used)
+	r.ended = true
 	// A place in the queue is taken under the lock: from here on the end of a
 	// post may push r.
 	posted, admitted := r.posted, r.posted == unknown || l.queue.admit()

@@ -103,51 +103,36 @@ func (w *worker) sendEnded() (next time.Time, ok bool) {
 
 // sendBatch settles one batch in one call, and puts it back if that fails.
 func (w *worker) sendBatch(batch []*record) bool {
-	settlements := make([]budget.Settlement, 0, len(batch))
-	sent := batch[:0]
-	for _, r := range batch {
-		if r.cancel && w.revived(r) {
-			w.queue.done(r)
-			continue
-		}
-		settlements = append(settlements, r.settlement())
-		sent = append(sent, r)
-	}
-	if len(sent) == 0 {
-		return true
+	settlements := make([]budget.Settlement, len(batch))
+	for i, r := range batch {
+		settlements[i] = r.settlement()
 	}
 	ctx, cancel := w.background()
 	defer cancel()
 	start := time.Now()
 	settled, err := w.store.Settle(ctx, settlements)
 	took := time.Since(start)
-	if err == nil && len(settled) == len(sent) {
+	if err == nil && len(settled) == len(batch) {
 		w.judge("settle", took, nil)
-		for i, r := range sent {
+		for i, r := range batch {
 			w.finish(r, settled[i])
 		}
 		w.batch = min(2*w.batch, batchSize)
 		return true
 	}
-	if len(sent) == 1 && w.hopeless(sent[0], took, err) {
-		w.finish(sent[0], budget.Settled{})
+	if len(batch) == 1 && w.hopeless(batch[0], took, err) {
+		w.finish(batch[0], budget.Settled{})
 		return true
 	}
-	if len(sent) > 1 {
+	if len(batch) > 1 {
 		w.judge("settle", took, err)
 	}
 	// One of them may be at fault: ask again with fewer.
-	w.batch = max(1, len(sent)/2)
-	for _, r := range sent {
+	w.batch = max(1, len(batch)/2)
+	for _, r := range batch {
 		w.queue.push(r)
 	}
 	return false
-}
-
-// revived tells whether a cancelled attempt's id was granted since.
-func (w *worker) revived(r *record) bool {
-	now := w.records.get(r.id)
-	return now != nil && now.spell == nil
 }
 
 // hopeless judges a settlement that failed alone, and tells whether to try it no
