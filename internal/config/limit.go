@@ -7,12 +7,6 @@ import (
 	"llmgw/internal/budget"
 )
 
-// What a limit is unless it says otherwise.
-const (
-	defaultBank = 4
-	debtFactor  = 10 // max_debt, in capacities
-)
-
 // writtenLimit is a limit as the file has it: what is read only once the unit
 // is known, and what is not said at all.
 type writtenLimit struct {
@@ -23,13 +17,7 @@ type writtenLimit struct {
 // limit reads one limit and fills in all that it does not say.
 func (d *decoder) limit(n *node, p place) *budget.Limit {
 	l := &budget.Limit{
-		Place: p.String(), Scope: p.scope, Owner: p.owner,
-		Bank: defaultBank, Location: time.UTC, ResetDay: 1,
-		Mode: budget.Enforce, WhenStoreDown: budget.Local,
-		Tag: p.tag, Version: d.version,
-	}
-	if l.Tag == "" {
-		l.Tag = l.Place
+		Place: p.String(), Scope: p.scope, Owner: p.owner, Tag: p.tag, Version: d.version,
 	}
 	w := writtenLimit{start: "full", onExceed: "reject"}
 	before := len(d.problems)
@@ -94,22 +82,21 @@ func (d *decoder) amounts(l *budget.Limit, w writtenLimit) {
 	}
 }
 
-// complete chooses the algorithm, refuses the keys that it has no use for, and
-// fills in what depends on it.
+// complete refuses the keys that the limit's algorithm has no use for, and fills
+// in the defaults.
 func (d *decoder) complete(l *budget.Limit, n *node) {
-	if l.Unit == budget.Concurrency {
-		d.completeSlots(l, n)
-		return
-	}
-	if l.Period == "" {
+	if l.Unit != budget.Concurrency && l.Period == "" {
 		d.need(n, "a limit", "per")
 		return
 	}
-	if l.Algorithm == "" {
-		l.Algorithm = budget.TokenBucket
-		if l.Period.Calendar() {
-			l.Algorithm = budget.CalendarUsage
-		}
+	if debt := n.value("max_debt"); debt != nil && l.MaxDebt == 0 {
+		l.MaxDebt = budget.NoDebt
+	}
+	*l = l.WithDefaults()
+	d.completeWait(l, n)
+	if l.Unit == budget.Concurrency {
+		d.refuseKeys(n, "unit: concurrency", "per", "timezone", "reset_day", "burst", "bank", "max_debt", "start", "algorithm")
+		return
 	}
 	if l.Period.Calendar() && l.Algorithm == budget.TokenBucket {
 		d.fail(n.at("algorithm"), "a token_bucket is per second, minute or hour: per %s it can be calendar, sliding_window or sliding_log", l.Period)
@@ -121,24 +108,6 @@ func (d *decoder) complete(l *budget.Limit, n *node) {
 	}
 	d.checkResetDay(l, n)
 	d.refuseKeys(n, "algorithm: "+string(l.Algorithm), unused(l.Algorithm)...)
-	if l.Burst == 0 {
-		l.Burst = l.Amount
-	}
-	if n.value("max_debt") == nil {
-		l.UnboundedDebt = l.Algorithm == budget.CalendarUsage
-		if !l.UnboundedDebt {
-			l.MaxDebt = debtFactor * l.Capacity()
-		}
-	}
-	d.completeWait(l, n)
-}
-
-// completeSlots finishes a limit of what is in flight.
-func (d *decoder) completeSlots(l *budget.Limit, n *node) {
-	l.Algorithm = budget.Slots
-	l.Burst = l.Amount
-	d.refuseKeys(n, "unit: concurrency", "per", "timezone", "reset_day", "burst", "bank", "max_debt", "start", "algorithm")
-	d.completeWait(l, n)
 }
 
 // unused are the keys that an algorithm has no use for.
