@@ -9,7 +9,7 @@
 // sections.go, message.go, content.go, duplicate.go, together.go, tools.go and
 // schema.go read bodies; image.go, imagerule.go, media.go, picture.go and speech.go price what
 // is no text; text.go counts, sample.go bounds that, cache.go and history.go
-// remember it; observe.go, ratio.go, output.go and state.go learn. Package bpe
+// remember it; observe.go, ratio.go, output.go, unseen.go and state.go learn. Package bpe
 // below has the tokenizers.
 package estimate
 
@@ -146,6 +146,7 @@ type Estimator struct {
 	cache   *cache
 	ratios  *ratios
 	outputs *outputs
+	unseen  *unseens
 	readers sync.Pool
 	large   chan struct{} // holds a value for each large request being counted
 	helpers chan struct{} // holds a value for each further core that counts
@@ -160,6 +161,7 @@ func New(c Config) *Estimator {
 		cache:   newCache(c.CacheEntries),
 		ratios:  newRatios(c.LearnedModels),
 		outputs: newOutputs(c.LearnedModels),
+		unseen:  newUnseens(c.LearnedModels),
 		readers: sync.Pool{New: func() any { return new(reader) }},
 		large:   make(chan struct{}, c.LargeAtOnce),
 		helpers: make(chan struct{}, runtime.GOMAXPROCS(0)-1),

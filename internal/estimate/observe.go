@@ -13,6 +13,8 @@ type Observation struct {
 	Used     tokens.Usage  // as the provider reported it
 	// InputKnown and OutputKnown say which sides of Used it reported.
 	InputKnown, OutputKnown bool
+	// Counted is the output that we counted in what came.
+	Counted tokens.Count
 	// Complete says that the answer was not cut short by us or by the client.
 	Complete bool
 }
@@ -27,6 +29,9 @@ func (e *Estimator) Observe(o Observation) {
 		choices := tokens.Count(1)
 		if o.Call != nil {
 			choices = max(1, o.Call.Choices)
+		}
+		if o.InputKnown {
+			e.unseen.observe(unseenKey{o.Rules.Team, o.Rules.Provider, m.name, o.Estimate.hidden}, o.Estimate, o.Used, o.Counted)
 		}
 		e.outputs.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call)}, (o.Used.Output+choices-1)/choices)
 	}

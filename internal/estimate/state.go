@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
+
+	"llmgw/internal/tokens"
 )
 
 // state is everything learned, as it is kept over a restart and shared between
@@ -13,6 +17,7 @@ type state struct {
 	Version int           `json:"version"`
 	Ratios  []ratioState  `json:"ratios,omitempty"`
 	Outputs []outputState `json:"outputs,omitempty"`
+	Unseen  []unseenState `json:"unseen,omitempty"`
 }
 
 type ratioState struct {
@@ -30,6 +35,17 @@ type outputState struct {
 	Team  string         `json:"team"`
 	Model string         `json:"model"`
 	Slots map[int]uint16 `json:"slots"`
+}
+
+type unseenState struct {
+	Team     string  `json:"team,omitempty"` // empty: of all teams
+	Provider string  `json:"provider"`
+	Model    string  `json:"model"`
+	Refers   bool    `json:"refers,omitempty"`
+	Input    float64 `json:"input"`
+	Hidden   float64 `json:"hidden"`
+	Output   float64 `json:"output"`
+	Answers  int64   `json:"answers"`
 }
 
 const stateVersion = 1
@@ -54,6 +70,14 @@ func (e *Estimator) Snapshot() []byte {
 		s.Outputs = append(s.Outputs, o)
 	}
 	e.outputs.mu.RUnlock()
+	e.unseen.mu.RLock()
+	for k, m := range e.unseen.all {
+		s.Unseen = append(s.Unseen, unseenState{k.team, k.provider, k.model, k.refers, m.input, m.hidden, m.output, m.answers})
+	}
+	e.unseen.mu.RUnlock()
+	slices.SortFunc(s.Unseen, func(a, b unseenState) int { // each team's stands beside that of all
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Model, b.Model), strings.Compare(a.Team, b.Team))
+	})
 	text, _ := json.Marshal(s) // names and finite numbers: cannot fail
 	return text
 }
@@ -71,6 +95,9 @@ func (e *Estimator) Restore(snapshot []byte) error {
 	e.outputs.mu.Lock()
 	clear(e.outputs.all)
 	e.outputs.mu.Unlock()
+	e.unseen.mu.Lock()
+	clear(e.unseen.all)
+	e.unseen.mu.Unlock()
 	e.merge(s)
 	return nil
 }
@@ -89,6 +116,7 @@ func (e *Estimator) Merge(snapshot []byte) error {
 }
 
 func (e *Estimator) merge(s state) {
+	e.unseen.merge(s.Unseen)
 	e.ratios.mu.Lock()
 	for _, r := range s.Ratios {
 		k := ratioKey{r.Provider, r.Model, r.Class}
@@ -132,6 +160,13 @@ func parseState(snapshot []byte) (state, error) {
 		if !(r.Mean >= ratioLeast && r.Mean <= ratioMost) || !(r.Deviation >= 0 && r.Deviation <= ratioMost) || !(r.Spread >= 0 && r.Spread <= spreadMost) ||
 			!(r.Weight > 0 && r.Weight < math.MaxInt64) || r.Answers <= 0 {
 			return state{}, fmt.Errorf("ratio of %s/%s out of range", r.Provider, r.Model)
+		}
+	}
+	for _, u := range s.Unseen {
+		for _, mean := range [...]float64{u.Input, u.Hidden, u.Output} {
+			if !(mean >= 0 && mean <= float64(tokens.MaxCount)) || u.Answers <= 0 {
+				return state{}, fmt.Errorf("unseen of %s/%s out of range", u.Provider, u.Model)
+			}
 		}
 	}
 	for _, o := range s.Outputs {
