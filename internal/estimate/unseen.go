@@ -22,8 +22,8 @@ const (
 // answer shows: the mean of answers whose usage was reported. The zero Unseen
 // knows nothing.
 type Unseen struct {
-	// Input is what the model reads beyond the body: a stored conversation, files,
-	// what a search found. Of calls that refer to such things only.
+	// Input is the whole input of a call that refers to what its body does not
+	// show: a stored conversation, files, what a search finds. 0: of other calls.
 	Input tokens.Count
 	// Hidden is the output that is not shown, such as reasoning.
 	Hidden tokens.Count
@@ -35,7 +35,12 @@ type Unseen struct {
 // answers under these rules have shown. Those of the team speak first, then
 // those of all teams.
 func (e *Estimator) Unseen(c *dialect.Call, rules Rules, est Estimate) Unseen {
-	return e.unseen.get(unseenKey{rules.Team, rules.Provider, resolve(c, rules).name, est.hidden})
+	m := e.unseen.get(unseenKey{rules.Team, rules.Provider, resolve(c, rules).name, est.hidden})
+	u := Unseen{Hidden: tokens.Count(m.hidden), Output: tokens.Count(m.output)}
+	if m.input > 0 {
+		u.Input = tokens.Add(est.base, tokens.Count(m.input))
+	}
+	return u
 }
 
 // unseenKey is a model at a provider, used by a team (empty: by all), with or
@@ -70,7 +75,7 @@ type unseens struct {
 
 func newUnseens(most int) *unseens { return &unseens{most: most, all: map[unseenKey]unseenMeans{}} }
 
-func (u *unseens) get(k unseenKey) Unseen {
+func (u *unseens) get(k unseenKey) unseenMeans {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	m := u.all[k]
@@ -78,7 +83,7 @@ func (u *unseens) get(k unseenKey) Unseen {
 		k.team = ""
 		m = u.all[k]
 	}
-	return Unseen{Input: tokens.Count(m.input), Hidden: tokens.Count(m.hidden), Output: tokens.Count(m.output)}
+	return m
 }
 
 // observe learns from an answer with a whole report.
@@ -91,7 +96,6 @@ func (u *unseens) observe(k unseenKey, est Estimate, used tokens.Usage, counted 
 	if float64(hidden) < hiddenLeast*float64(used.Output) {
 		hidden = 0
 	}
-	hidden = max(hidden, min(used.Reasoning, used.Output))
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, k := range [...]unseenKey{k, {"", k.provider, k.model, k.refers}} {

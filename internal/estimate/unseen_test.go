@@ -21,10 +21,10 @@ func TestWhatCallsUseUnseenIsLearned(t *testing.T) {
 		seen Observation
 		want Unseen
 	}{
-		{"reasoning that is reported", reasoned("t", tokens.Usage{Input: 12, Output: 5100, Reasoning: 5000}, false), Unseen{Hidden: 5000, Output: 5100}},
-		{"reasoning that is part of the output", reasoned("t", tokens.Usage{Input: 12, Output: 1100}, false), Unseen{Hidden: 1000, Output: 1100}},
+		{"reasoning that is not shown", reasoned("t", tokens.Usage{Input: 12, Output: 5100, Reasoning: 5000}, false), Unseen{Hidden: 5000, Output: 5100}},
+		{"reasoning that is shown, and counted", reasoned("t", tokens.Usage{Input: 12, Output: 110, Reasoning: 60}, false), Unseen{Output: 110}},
 		{"a tokenizer that counts a little more", reasoned("t", tokens.Usage{Input: 12, Output: 120}, false), Unseen{Output: 120}},
-		{"a stored conversation", reasoned("t", tokens.Usage{Input: 200_010, Output: 100}, true), Unseen{Input: 200_000, Output: 100}},
+		{"a stored conversation", reasoned("t", tokens.Usage{Input: 200_010, Output: 100}, true), Unseen{Input: 200_010, Output: 100}},
 		{"input that the body shows", reasoned("t", tokens.Usage{Input: 2000, Output: 100}, false), Unseen{Output: 100}},
 		{"an answer that was cut", Observation{Rules: Rules{Provider: "p", ProviderModel: "m", Team: "t"}, Used: tokens.Usage{Input: 9, Output: 9}, InputKnown: true, OutputKnown: true}, Unseen{}},
 	} {
