@@ -159,7 +159,7 @@ type Model struct {
 	ReserveOutput    string       // max or learned
 	CapOutput        bool
 	Weights          tokens.Rates
-	Prices           *tokens.Rates // micro-dollars a token; nil: none given
+	Prices           *tokens.Prices // nil: none given
 	Limits           []*budget.Limit
 }
 

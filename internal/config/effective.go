@@ -13,7 +13,7 @@ import (
 
 // Effective writes, as a table for people, every limit that a call with each
 // key can meet: the gateway's, those of the models that its team may use, the
-// team's and its own. It returns the error of w.
+// team's and its own; and the prices of all models. It returns the error of w.
 func Effective(w io.Writer, c *Config) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row(t, "KEY", "TEAM", "LIMIT", "SCOPE", "UNIT", "AMOUNT", "BURST", "ALGORITHM", "ON_EXCEED", "WHEN_STORE_DOWN", "MODE")
@@ -28,6 +28,26 @@ func Effective(w io.Writer, c *Config) error {
 			if len(limits) == 0 {
 				row(t, key.ID, team.Name, "(none)")
 			}
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return prices(w, c)
+}
+
+// prices writes what each model costs, if any has prices: dollars per million
+// tokens, and per call.
+func prices(w io.Writer, c *Config) error {
+	if !slices.ContainsFunc(c.Models, func(m Model) bool { return m.Prices != nil }) {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row(t, "")
+	row(t, "MODEL", "PRICES")
+	for i := range c.Models {
+		if m := &c.Models[i]; m.Prices != nil {
+			row(t, m.Name, m.Prices.String())
 		}
 	}
 	return t.Flush()

@@ -10,7 +10,7 @@ const effectiveSource = `
 providers: [{name: p, dialect: openai, base_url: "http://p"}]
 models:
   - {name: m, targets: [{provider: p}], prices: {input: 1, output: 1}, limits: [{name: of-m, unit: tokens, amount: 500k, per: minute}]}
-  - {name: x, targets: [{provider: p}], prices: {input: 1, output: 1}, limits: [{name: of-x, unit: tokens, amount: 1M, per: minute}]}
+  - {name: x, targets: [{provider: p}], prices: {input: 3, cached_input: 0.3, cache_write_1h: 6, output: 15, per_call: {web_search: 0.01}, tiers: {fast: 6}, above: {200k: {input: 6}}}, limits: [{name: of-x, unit: tokens, amount: 1M, per: minute}]}
 limits: [{name: ip, scope: ip, unit: requests, amount: 600, per: minute, burst: 60}]
 teams:
   - name: a
@@ -40,6 +40,10 @@ a-2  a     gateway/ip    ip     requests     600/minute      60       token_buck
 a-2  a     model/m/of-m  model  tokens       500,000/minute  500,000  token_bucket  reject     local            enforce
 a-2  a     team/a/slots  team   concurrency  20              -        slots         wait 5s    local            enforce
 a-2  a     team/a/money  team   usd          $1,234.5/month  -        calendar      reject     closed           enforce
+
+MODEL  PRICES
+m      input: 1, cached_input: 1, cache_write: 1, output: 1
+x      input: 3, cached_input: 0.3, cache_write: 3, cache_write_1h: 6, output: 15, per_call: {web_search: 0.01}, tiers: {fast: 6}, above: {200000: {input: 6}}
 `, "\n")
 	if got.String() != want {
 		t.Errorf("got\n%swant\n%s", got.String(), want)

@@ -123,23 +123,6 @@ func (d *decoder) weights(r *tokens.Rates) func(*node) {
 	return func(n *node) { d.object(n, d.rates(r)) }
 }
 
-// prices reads what each class of token costs. Input and output must be said;
-// cached input and cache writes cost what input does unless they are.
-func (d *decoder) prices(dst **tokens.Rates) func(*node) {
-	return func(n *node) {
-		r := new(tokens.Rates)
-		d.object(n, d.rates(r))
-		d.need(n, "a price list", "input", "output")
-		if n.value("cached_input") == nil {
-			r.CachedInput = r.Input
-		}
-		if n.value("cache_write") == nil {
-			r.CacheWrite = r.Input
-		}
-		*dst = r
-	}
-}
-
 func (d *decoder) rates(r *tokens.Rates) fields {
 	return fields{
 		"input":        set(d, &r.Input, decimal),

@@ -91,6 +91,18 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a default above the maximum", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], max_output: 10, default_max_output: 11}]", `2:82: is more than max_output, "10"`},
 		{"an unknown vocabulary", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], encoding: cl100k}]", `2:56: "cl100k" is not o200k_base, cl100k_base, p50k_base, p50k_edit, r50k_base, qwen3, deepseek_v3 or tekken`},
 		{"half a price list", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], prices: {input: 1}}]", `2:54: a price list needs "output"`},
+		{"a class without a name", priced("audio: 1"), `3:13: unknown key "audio": here can be`},
+		{"a class misspelt", priced("cache_write_1hr: 1"), `3:13: unknown key "cache_write_1hr" (did you mean "cache_write_1h"?)`},
+		{"a price for something that nobody bills", priced("per_call: {web_serch: 0.01}"), `3:24: unknown key "web_serch" (did you mean "web_search"?)`},
+		{"a price of a call beyond all bounds", priced("per_call: {web_search: 1001}"), `3:36: "1001" is not a decimal from 0 to 1000`},
+		{"a tier that no API has", priced("tiers: {slow: 0.5}"), `3:21: unknown key "slow"`},
+		{"a tier that costs nothing", priced("tiers: {flex: 0}"), `3:27: "0" is not a factor`},
+		{"a factor beyond all bounds", priced("tiers: {flex: 1001}"), `3:27: "1001" is not a factor`},
+		{"a bound that is no number", priced("above: {many: {input: 1}}"), `3:21: unknown key "many": a bound is a number of tokens`},
+		{"a bound twice, however written", priced("above: {200000: {input: 1}, 200k: {input: 1}}"), `3:41: the key "200k" is already there, at line 3`},
+		{"a bound without prices", priced("above: {200000: {}}"), `3:29: a bound needs at least one price`},
+		{"a bound with a class misspelt", priced("above: {200000: {inputs: 1}}"), `3:30: unknown key "inputs" (did you mean "input"?)`},
+		{"a bound of nothing but a price", priced("above: {200000: 5}"), `3:29: this is a value where an object belongs`},
 		{"a price finer than a millionth", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], prices: {input: 0.0000001, output: 1}}]", `2:62: "0.0000001" is not a decimal`},
 		{"a negative weight", "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], weights: {input: -1}}]", `2:63: "-1" is not a decimal`},
 
@@ -236,6 +248,34 @@ func checkProblems(t *testing.T, got Errors, want string) {
 		line := fmt.Sprintf("%d:%d: %s", p.Line, p.Column, p.What)
 		if !strings.HasPrefix(line, lines[i]) {
 			t.Errorf("got  %s\nwant %s…", line, lines[i])
+		}
+	}
+}
+
+// priced is a file with one model whose prices begin, at line 3, with more.
+func priced(more string) string {
+	return "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p}], prices: {\n            " + more + ", input: 1, output: 1}}]"
+}
+
+func TestAPriceOfOneTokenIsWarnedOf(t *testing.T) {
+	for prices, want := range map[string]bool{
+		"input: 0.000003, output: 2":                                    true, // a Claude's, of one token
+		"input: 3, output: 0.000015":                                    true,
+		"input: 3, output: 15, cached_input: 0.0003":                    true,
+		"input: 3, output: 15, above: {200k: {input: 0.000006}}":        true,
+		"input: 0, output: 0":                                           false,
+		"input: 0.01, output: 0.02, cached_input: 0.0025":               false,
+		"input: 3, output: 15, per_call: {web_search: 0.000001}":        false,
+		"input: 3, output: 15, tiers: {flex: 0.000001}":                 false,
+		"input: 0.001, output: 0.001, reasoning: 0.001, image_input: 1": false,
+	} {
+		c := mustParse(t, "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels:\n  - name: m\n    targets: [{provider: p}]\n    prices: {"+prices+"}\n")
+		switch {
+		case !want && len(c.Warnings) == 0:
+		case !want || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].What, "dollars per million tokens"):
+			t.Errorf("%s: got %v", prices, c.Warnings)
+		case c.Warnings[0].Line != 5:
+			t.Errorf("%s: got %v, want line 5", prices, c.Warnings)
 		}
 	}
 }

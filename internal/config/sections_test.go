@@ -129,10 +129,10 @@ func TestWhatAModelLeavesOut(t *testing.T) {
 		{"a default that is the maximum", "name: m, max_output: 5, default_max_output: 5", func(m *Model) { m.MaxOutput, m.DefaultMaxOutput = 5, 5 }},
 		{"weights that are not said are 1", "name: m, weights: {cached_input: 0, output: 2.5}", func(m *Model) { m.Weights.CachedInput, m.Weights.Output = 0, 2_500_000 }},
 		{"cached prices that are not said are the input's", "name: m, prices: {input: 2.5, output: 10}", func(m *Model) {
-			m.Prices = &tokens.Rates{Input: 2_500_000, CachedInput: 2_500_000, CacheWrite: 2_500_000, Output: 10_000_000}
+			m.Prices = pricesOf(2_500_000, 10_000_000, nil)
 		}},
 		{"prices that are said", "name: m, prices: {output: 0, input: 0.000001, cache_write: 1, cached_input: 0}", func(m *Model) {
-			m.Prices = &tokens.Rates{Input: 1, CacheWrite: 1_000_000}
+			m.Prices = pricesOf(1, 0, map[tokens.Class]tokens.Rate{tokens.CacheWrite: 1_000_000, tokens.CachedInput: 0})
 		}},
 		{"the rest", "name: m, encoding: cl100k_base, reserve_output: learned, cap_output: true", func(m *Model) {
 			m.Encoding, m.ReserveOutput, m.CapOutput = "cl100k_base", "learned", true
@@ -151,6 +151,18 @@ func TestWhatAModelLeavesOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pricesOf is a price list of input, output and some other classes.
+func pricesOf(input, output tokens.Rate, others map[tokens.Class]tokens.Rate) *tokens.Prices {
+	p := new(tokens.Prices)
+	p.Set(tokens.Input, input)
+	p.Set(tokens.Output, output)
+	for c, r := range others {
+		p.Set(c, r)
+	}
+	p.Fill()
+	return p
 }
 
 func TestOneProviderMayServeAModelUnderSeveralNames(t *testing.T) {

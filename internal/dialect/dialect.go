@@ -180,6 +180,9 @@ type Report struct {
 	Usage tokens.Usage
 	// InputKnown and OutputKnown say which sides of Usage the provider reported.
 	InputKnown, OutputKnown bool
+	// TierKnown says that the provider named the tier that it served the request
+	// in, which is then in Usage.
+	TierKnown bool
 	// Counted is the output counted by ourselves from what came: for answers
 	// without usage. Text, reasoning and tool arguments are included.
 	Counted tokens.Count

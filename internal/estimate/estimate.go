@@ -9,7 +9,7 @@
 // sections.go, message.go, content.go, duplicate.go, together.go, tools.go and
 // schema.go read bodies; image.go, imagerule.go, media.go, picture.go and speech.go price what
 // is no text; text.go counts, sample.go bounds that, cache.go and history.go
-// remember it; observe.go, ratio.go, output.go, unseen.go and state.go learn. Package bpe
+// remember it; priced.go finds what is billed besides; observe.go, ratio.go, output.go, unseen.go and state.go learn. Package bpe
 // below has the tokenizers.
 package estimate
 
@@ -94,6 +94,8 @@ type Estimate struct {
 	MaxOutput tokens.Count
 	// Sampled says that part of the text was extrapolated, not counted.
 	Sampled bool
+	// Allows is what the request may be billed for beyond plain tokens.
+	Allows tokens.Allows
 
 	base   tokens.Count // input before anything learned
 	class  string       // of its text, where that matters
@@ -232,7 +234,7 @@ func (e *Estimator) EstimateEach(c *dialect.Call, rules []Rules) ([]Estimate, er
 // priced is the estimate of what was counted for a model.
 func (e *Estimator) priced(c *dialect.Call, rules *Rules, m *model, t *tally) Estimate {
 	parts := t.parts(m.factors.of(t.bytes))
-	out := Estimate{Parts: parts, Sampled: t.sampled, base: parts.input(), hidden: t.hidden}
+	out := Estimate{Parts: parts, Sampled: t.sampled, Allows: allows(c, rules, t), base: parts.input(), hidden: t.hidden}
 	if !m.exact {
 		out.class = dominant(t.bytes)
 		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name, out.class})

@@ -48,7 +48,7 @@ func (r *reader) media(mediaType, data, detail []byte) {
 	}
 	switch string(kind) {
 	case "audio":
-		r.t.media += audioTokens(r.model.family, decodedSize(data), string(sub))
+		r.sound(audioTokens(r.model.family, decodedSize(data), string(sub)))
 	case "video":
 		r.t.media += videoTokens(decodedSize(data))
 	case "text":
@@ -90,7 +90,13 @@ func (r *reader) audio(value []byte) {
 		return
 	}
 	format := unescaped(find(value, "format"))
-	r.t.media += audioTokens(r.model.family, decodedSize(data), string(format))
+	r.sound(audioTokens(r.model.family, decodedSize(data), string(format)))
+}
+
+// sound adds so many tokens of sound.
+func (r *reader) sound(n int) {
+	r.t.media += n
+	r.t.sound += n
 }
 
 // video counts a moving picture, in data or behind an address.

@@ -129,7 +129,7 @@ func (r *reader) body(c *dialect.Call) {
 	}
 	switch r.operation {
 	case dialect.Transcribe:
-		r.t.media += audioTokens(r.model.family, len(c.Body), "")
+		r.sound(audioTokens(r.model.family, len(c.Body), ""))
 	case dialect.Images:
 		r.pictures(c)
 	}

@@ -23,6 +23,7 @@ type tally struct {
 	overhead      int // of the chat format, in the model's own tokens
 	fixed         int // what tools cost beside their text, likewise
 	images, media int // likewise
+	sound         int // of media
 
 	bytes [classes]int // of text and tools by class; only for inexact models
 
@@ -41,6 +42,7 @@ func (t *tally) add(b *tally) {
 	t.fixed += b.fixed
 	t.images += b.images
 	t.media += b.media
+	t.sound += b.sound
 	for i, n := range b.bytes {
 		t.bytes[i] += n
 	}

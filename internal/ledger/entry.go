@@ -88,6 +88,16 @@ func (e *Entry) log(logger *slog.Logger) {
 	number("cache_write_tokens", int64(e.Usage.CacheWrite))
 	number("output_tokens", int64(e.Usage.Output))
 	number("reasoning_tokens", int64(e.Usage.Reasoning))
+	number("cache_write_1h_tokens", int64(e.Usage.CacheWrite1h))
+	number("audio_input_tokens", int64(e.Usage.AudioInput))
+	number("image_input_tokens", int64(e.Usage.ImageInput))
+	number("citation_tokens", int64(e.Usage.Citations))
+	number("audio_output_tokens", int64(e.Usage.AudioOutput))
+	number("image_output_tokens", int64(e.Usage.ImageOutput))
+	for p := range tokens.Pieces() {
+		number(p.String()+"_calls", int64(e.Usage.Calls[p]))
+	}
+	text("tier", e.Usage.Tiers.String())
 	if e.Estimated {
 		attrs = append(attrs, slog.Bool("usage_estimated", true))
 	}

@@ -52,7 +52,7 @@ func inputOnly(p *plan) ending {
 	if p.call.Detached {
 		return wholeReserve(p, clientGone)
 	}
-	return ending{outcome: clientGone, usage: tokens.Usage{Input: p.estimate.Input}, estimated: true, requests: p.requests}
+	return ending{outcome: clientGone, usage: tokens.Usage{Input: p.estimate.Input, Tiers: p.estimate.Allows.Tiers}, estimated: true, requests: p.requests}
 }
 
 // wholeReserve ends a call of which nobody here will see what it comes to: its
@@ -72,6 +72,9 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 		return refunded(o)
 	}
 	e := ending{outcome: o, usage: r.Usage, requests: p.requests}
+	if !r.TierKnown {
+		e.usage.Tiers |= p.estimate.Allows.Tiers
+	}
 	if p.flat {
 		e.usage = p.reserved()
 		return e

@@ -46,9 +46,7 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	if p := rec.plan; p != nil {
 		e.Model = p.call.Model
 		e.Reserved = p.reserved().Total()
-		if p.model.Prices != nil {
-			e.MicroUSD = int64(p.model.Prices.Cost(rec.ending.usage))
-		}
+		e.MicroUSD = p.model.cost(rec.ending.usage)
 	}
 	if rec.target.Provider != nil {
 		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.modelThere()

@@ -54,6 +54,7 @@ func most(each []estimate.Estimate) estimate.Estimate {
 			m.Output, m.Parts.Output = e.Output, e.Parts.Output
 		}
 		m.MaxOutput = max(m.MaxOutput, e.MaxOutput)
+		m.Allows = m.Allows.Or(e.Allows)
 	}
 	return m
 }

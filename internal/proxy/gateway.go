@@ -105,6 +105,7 @@ type Gateway struct {
 	values      *values
 	attempts    *attempts
 	background  *background
+	unpriced    *unpriced
 	inflight    atomic.Int64
 }
 
@@ -112,6 +113,7 @@ type Gateway struct {
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
 	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts()}
 	g.background = newBackground(g.endBackground)
+	g.unpriced = &unpriced{log: parts.Logger, metrics: parts.Metrics}
 	g.Replace(rules)
 	g.SetEnforcement(mode)
 	return g

@@ -21,7 +21,7 @@ type Model struct {
 	Rules     estimate.Rules // but for what is a target's own
 	CapOutput bool           // write the most that it may reserve into a request that set no bound
 	Weights   tokens.Rates
-	Prices    *tokens.Rates // micro-dollars a token; nil: none
+	Prices    *tokens.Prices // nil: none
 	Limits    []*budget.Limit
 	Created   int64 // unix seconds, for listings
 }
@@ -39,15 +39,28 @@ func (m *Model) amount(unit budget.Unit, u tokens.Usage, requests int64) int64 {
 	case budget.Requests:
 		return requests
 	case budget.USD:
-		if m.Prices == nil {
-			return 0
-		}
-		return int64(m.Prices.Cost(u))
+		return m.cost(u)
 	case budget.Concurrency:
 		return 1
 	default:
 		return 0
 	}
+}
+
+// cost is what usage costs in micro-dollars; 0 if the model has no prices.
+func (m *Model) cost(u tokens.Usage) int64 {
+	if m.Prices == nil {
+		return 0
+	}
+	return int64(m.Prices.Cost(u))
+}
+
+// most is the most that a request can cost, in micro-dollars.
+func (m *Model) most(u tokens.Usage, a tokens.Allows) int64 {
+	if m.Prices == nil {
+		return 0
+	}
+	return int64(m.Prices.Most(u, a))
 }
 
 // label is the model's name for metrics: names that only "*" covers share one.

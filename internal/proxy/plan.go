@@ -54,7 +54,16 @@ type plan struct {
 // reserved is the usage that the estimate stands for: no cache reads, and all
 // the output that the request allows.
 func (p *plan) reserved() tokens.Usage {
-	return tokens.Usage{Input: p.estimate.Input, Output: p.estimate.Output}
+	return tokens.Usage{Input: p.estimate.Input, Output: p.estimate.Output, Tiers: p.estimate.Allows.Tiers}
+}
+
+// reserves is what p takes from a limit of unit: of money at the dearest that
+// the request allows.
+func (p *plan) reserves(unit budget.Unit) int64 {
+	if unit == budget.USD && !p.flat {
+		return p.model.most(p.reserved(), p.estimate.Allows)
+	}
+	return p.model.amount(unit, p.reserved(), p.requests)
 }
 
 // amounts is what usage counts for in each line of the plan; nothing where a
@@ -109,13 +118,12 @@ func (r *Rules) lines(p *plan) []budget.Line {
 		n += len(g)
 	}
 	lines := make([]budget.Line, 0, n)
-	use := p.reserved()
 	for _, g := range groups {
 		for _, l := range g {
 			if p.call.RequestsOnly && l.Unit != budget.Requests {
 				continue
 			}
-			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.model.amount(l.Unit, use, p.requests)})
+			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.reserves(l.Unit)})
 		}
 	}
 	return lines

@@ -253,6 +253,9 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 		g.Metrics.Overrun(team, model, used-reserved)
 	}
 	g.Metrics.Tokens(team, model, rec.ending.usage)
+	if prices := rec.plan.model.Prices; prices != nil {
+		g.unpriced.note(model, prices, rec.ending.usage)
+	}
 	if rec.ending.estimated {
 		g.Metrics.SettlementEstimated(team, model)
 	}

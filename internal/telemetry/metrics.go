@@ -23,6 +23,7 @@ type Metrics struct {
 	reserved     *series[pair, prometheus.Counter]
 	refunded     *series[pair, prometheus.Counter]
 	overrun      *series[pair, prometheus.Counter]
+	unpriced     *series[pair, prometheus.Counter]
 	reservations *series[string, prometheus.Counter]
 	rejections   *series[rejectionKey, prometheus.Counter]
 	ratio        *series[string, prometheus.Observer]
@@ -130,6 +131,8 @@ func (m *Metrics) registerTokens(r *prometheus.Registry) {
 	m.reserved = byTeam("llmgw_reserved_tokens_total", "Tokens reserved.")
 	m.refunded = byTeam("llmgw_refunded_tokens_total", "Tokens reserved and given back.")
 	m.overrun = byTeam("llmgw_overrun_tokens_total", "Tokens used above what was reserved.")
+	unpriced := counters(r, "llmgw_unpriced_total", "Answers that reported something that the model has no price for.", "model", "class")
+	m.unpriced = newSeries(func(k pair) prometheus.Counter { return unpriced.WithLabelValues(k.a, k.b) })
 
 	m.ratios = histograms(r, "llmgw_estimate_ratio", "Input tokens used, divided by those estimated.",
 		[]float64{.25, .5, .75, .9, .95, .98, 1, 1.02, 1.05, 1.1, 1.25, 1.5, 2, 4}, "model")

@@ -79,6 +79,12 @@ func (m *Metrics) Overrun(team, model string, n tokens.Count) {
 	add(m.overrun.of(m.teamModel(team, model)), n)
 }
 
+// Unpriced counts an answer that reported something, such as cache_write_1h or
+// web_search, that the model has no price for.
+func (m *Metrics) Unpriced(model, class string) {
+	m.unpriced.of(pair{m.bounds.model.value(model), class}).Inc()
+}
+
 // Leases shows what open returns, the leases that requests are granted from or
 // still open on, and granted, the requests that were granted from leases.
 func (m *Metrics) Leases(open func() int, granted func() int64) {

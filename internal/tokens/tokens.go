@@ -1,5 +1,8 @@
 // Package tokens is the unit of account: counts of tokens, what one request
 // used, and what that costs. It knows no provider and no budget.
+//
+// This file has counts, usage and the weights of token budgets; prices.go has
+// what a model costs in money, and classes.go the words for what is billed.
 package tokens
 
 import (
@@ -25,6 +28,18 @@ type Usage struct {
 	CacheWrite  Count // the part of Input that was written to a cache
 	Output      Count // everything the model produced, reasoning included
 	Reasoning   Count // the part of Output that was reasoning
+
+	// Parts that some APIs report and bill apart. Each is at most its whole.
+	CacheWrite1h Count // the part of CacheWrite that is kept for an hour
+	AudioInput   Count // the part of Input that was sound
+	CachedAudio  Count // the part of CachedInput that was sound
+	ImageInput   Count // the part of Input that was pictures
+	Citations    Count // the part of Input that was sources which the provider read
+	AudioOutput  Count // the part of Output that was sound
+	ImageOutput  Count // the part of Output that was pictures
+
+	Calls Calls // what is billed by the piece
+	Tiers Tiers // how the provider served the request
 }
 
 // Total is Input + Output.
@@ -61,8 +76,13 @@ func ParseRate(s string) (Rate, error) {
 	return Rate(n), nil
 }
 
-// Rates is what each class of token counts for: the weights of a token budget,
-// or the prices of a money budget (then in micro-dollars).
+// String writes r as a decimal, such as 2.5.
+func (r Rate) String() string {
+	text := fmt.Sprintf("%d.%06d", r/One, r%One)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}
+
+// Rates is what each class of token counts for in a token budget.
 type Rates struct {
 	Input, CachedInput, CacheWrite, Output Rate
 }
@@ -76,7 +96,7 @@ var Even = Rates{Input: One, CachedInput: One, CacheWrite: One, Output: One}
 func (r Rates) Cost(u Usage) Count {
 	cached := clamp(u.CachedInput, u.Input)
 	written := clamp(u.CacheWrite, u.Input-cached)
-	var hi, lo uint64
+	var sum total
 	for _, part := range [...]struct {
 		n    Count
 		rate Rate
@@ -86,18 +106,10 @@ func (r Rates) Cost(u Usage) Count {
 		{written, r.CacheWrite},
 		{u.Output, r.Output},
 	} {
-		h, l := bits.Mul64(uint64(clamp(part.n, MaxCount)), uint64(max(part.rate, 0)))
-		var carry uint64
-		lo, carry = bits.Add64(lo, l, 0)
-		hi, _ = bits.Add64(hi, h, carry)
+		sum.add(uint64(clamp(part.n, MaxCount)), part.rate)
 	}
-	lo, carry := bits.Add64(lo, uint64(One)-1, 0)
-	hi += carry
-	if hi >= uint64(One) {
-		return MaxCount
-	}
-	q, _ := bits.Div64(hi, lo, uint64(One))
-	return Count(min(q, uint64(MaxCount)))
+	sum.times(One)
+	return sum.units()
 }
 
 // clamp brings n between 0 and limit; a negative limit counts as 0.

@@ -8,6 +8,13 @@ var read = watch.Places{
 	"input_tokens":                watch.Prompt,
 	"cache_creation_input_tokens": watch.WrittenApart,
 	"cache_read_input_tokens":     watch.CacheApart,
+
+	"cache_creation.ephemeral_1h_input_tokens": watch.WrittenLong,
+	"server_tool_use.web_search_requests":      watch.Searches,
+
+	"service_tier":  watch.Tier,
+	"speed":         watch.Speed,
+	"inference_geo": watch.Geo,
 }
 
 var produced = watch.Places{
@@ -24,6 +31,8 @@ var passes = watch.Places{
 	"cache_creation_input_tokens": watch.WrittenApart,
 	"cache_read_input_tokens":     watch.CacheApart,
 	"output_tokens":               watch.Output,
+
+	"cache_creation.ephemeral_1h_input_tokens": watch.WrittenLong,
 }
 
 var failure = watch.Places{

@@ -17,19 +17,29 @@ var used = watch.Places{
 	"outputTokens":          watch.Output,
 	"cacheReadInputTokens":  watch.CacheApart,
 	"cacheWriteInputTokens": watch.WrittenApart,
+
+	"cacheDetails.*":             watch.Lifetime,
+	"cacheDetails.*.ttl":         watch.TTL,
+	"cacheDetails.*.inputTokens": watch.TTLCount,
+}
+
+// served is how Converse says that it served a request.
+var served = watch.Places{
+	"serviceTier.type":          watch.Tier,
+	"performanceConfig.latency": watch.Speed,
 }
 
 // conversed is how answers of Converse are read. A stream's usage comes in its
 // last event, behind the one that ends the message.
 var conversed = &watch.API{
-	Document: watch.Tree(used.Under("usage"), watch.Places{
+	Document: watch.Tree(used.Under("usage"), served, watch.Places{
 		"stopReason":                    watch.Finish,
 		"output.message.content.*.text": watch.Text,
 		"output.message.content.*.reasoningContent.reasoningText.text": watch.Thought,
 		"output.message.content.*.toolUse.name":                        watch.ToolText,
 		"output.message.content.*.toolUse.input":                       watch.ToolText,
 	}),
-	Event: watch.Tree(used.Under("usage"), watch.Places{
+	Event: watch.Tree(used.Under("usage"), served, watch.Places{
 		"message":                     watch.ErrorMessage, // of an exception
 		"stopReason":                  watch.Finish,
 		"start.toolUse.name":          watch.ToolText,
@@ -84,12 +94,14 @@ var invoked = &watch.API{
 	Foreign:  true, // pictures, and vendors yet to come
 }
 
-// headers reads the counts of Invoke, and the kind of an error.
+// headers reads the counts of Invoke, how it was served, and the kind of an error.
 func headers(h dialect.Header, set func(watch.Field, string)) {
 	set(watch.Prompt, h.Get("X-Amzn-Bedrock-Input-Token-Count"))
 	set(watch.Output, h.Get("X-Amzn-Bedrock-Output-Token-Count"))
 	set(watch.CacheApart, h.Get("X-Amzn-Bedrock-Cache-Read-Input-Token-Count"))
 	set(watch.WrittenApart, h.Get("X-Amzn-Bedrock-Cache-Write-Input-Token-Count"))
+	set(watch.Tier, h.Get("X-Amzn-Bedrock-Service-Tier"))
+	set(watch.Speed, h.Get("X-Amzn-Bedrock-Performanceconfig-Latency"))
 	kind, _, _ := strings.Cut(h.Get("X-Amzn-Errortype"), ":")
 	set(watch.ErrorType, kind)
 }

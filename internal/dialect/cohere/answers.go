@@ -8,6 +8,7 @@ var units = watch.Places{
 	"":                           watch.Usage,
 	"billed_units.input_tokens":  watch.Prompt,
 	"billed_units.output_tokens": watch.Output,
+	"billed_units.search_units":  watch.SearchUnits,
 }
 
 // chat is how answers of /v2/chat are read.
@@ -35,8 +36,8 @@ var chat = &watch.API{
 	Ends: map[string]string{"message-end": ""},
 }
 
-// billed is how the other answers are read: /v2/rerank bills searches, which
-// are no tokens.
+// billed is how the other answers are read: /v2/rerank bills units of search,
+// which are no tokens.
 var billed = &watch.API{
 	Document: watch.Tree(units.Under("meta"), watch.Places{"id": watch.ID}),
 	Event:    watch.Tree(units.Under("meta"), watch.Places{"id": watch.ID}),

@@ -27,7 +27,29 @@ var usage = watch.Places{
 	"input_tokens_details.cache_write_tokens":    watch.Written,
 	"completion_tokens_details.reasoning_tokens": watch.Reasoning,
 	"output_tokens_details.reasoning_tokens":     watch.Reasoning,
-	"reasoning_tokens":                           watch.Reasoning, // Perplexity
+	"reasoning_tokens":                           watch.LooseReasoning, // Perplexity
+	"prompt_tokens_details.audio_tokens":         watch.AudioIn,
+	"input_tokens_details.audio_tokens":          watch.AudioIn,
+	"input_token_details.audio_tokens":           watch.AudioIn,
+	"prompt_tokens_details.image_tokens":         watch.ImageIn,
+	"input_tokens_details.image_tokens":          watch.ImageIn,
+	"completion_tokens_details.audio_tokens":     watch.AudioOut,
+	"output_tokens_details.audio_tokens":         watch.AudioOut,
+	"completion_tokens_details.image_tokens":     watch.ImageOut,
+	"output_tokens_details.image_tokens":         watch.ImageOut,
+
+	"prompt_tokens_details.cached_tokens_details.audio_tokens": watch.AudioCached,
+	"input_tokens_details.cached_tokens_details.audio_tokens":  watch.AudioCached,
+
+	"citation_tokens":                     watch.CitationApart, // Perplexity
+	"num_search_queries":                  watch.Searches,      // Perplexity
+	"server_tool_use.web_search_requests": watch.Searches,      // OpenRouter
+
+	"num_sources_used": watch.Sources, // xAI
+	"server_side_tool_usage_details.web_search_calls":       watch.Searches,
+	"server_side_tool_usage_details.x_search_calls":         watch.PostSearch,
+	"server_side_tool_usage_details.file_search_calls":      watch.FileSearch,
+	"server_side_tool_usage_details.code_interpreter_calls": watch.CodeRuns,
 }
 
 var failure = watch.Places{
@@ -38,7 +60,7 @@ var failure = watch.Places{
 	"error.metadata.error_type": watch.ErrorType, // OpenRouter
 }
 
-var head = watch.Places{"id": watch.ID, "model": watch.Model}
+var head = watch.Places{"id": watch.ID, "model": watch.Model, "service_tier": watch.Tier}
 
 var choice = watch.Places{
 	"":              watch.Choice,
@@ -97,6 +119,9 @@ var (
 		Event:    tree(said, message.Under("choices.*.delta")),
 		Hideable: true,
 	}
+	// searchingChat is chat with a search, which OpenAI bills and does not count.
+	searchingChat = &watch.API{Document: chat.Document, Event: chat.Event, Hideable: true, Searches: true}
+
 	groqChat = &watch.API{
 		Document: tree(said, message.Under("choices.*.message"), groq, usage.Under("x_groq.usage")),
 		Event:    tree(said, message.Under("choices.*.delta"), groq, usage.Under("x_groq.usage")),
@@ -123,6 +148,18 @@ var response = watch.Places{
 	"error.type":    watch.ErrorType,
 	"error.code":    watch.ErrorCode,
 	"error.message": watch.ErrorMessage,
+	"service_tier":  watch.Tier,
+
+	"output.*":             watch.Item,
+	"output.*.type":        watch.ItemType,
+	"output.*.action.type": watch.ItemAction,
+}
+
+// tools is what a whole response says of the tools that the provider ran. It is
+// a report of usage of its own.
+var tools = watch.Places{
+	"tool_usage":                         watch.Usage,
+	"tool_usage.web_search.num_requests": watch.Searches,
 }
 
 // items are what a whole response says.
@@ -139,8 +176,12 @@ var items = watch.Places{
 // responses is how answers of /responses are read. The same text comes in a
 // delta, when it is done, and in the whole response: only deltas count.
 var responses = &watch.API{
-	Document: watch.Tree(response, items, usage.Under("usage")),
-	Event: watch.Tree(response.Under("response"), usage.Under("response.usage"), failure, watch.Places{
+	Document: watch.Tree(response, tools, items, usage.Under("usage")),
+	Event: watch.Tree(response.Under("response"), tools.Under("response"), usage.Under("response.usage"), failure, watch.Places{
+		"item":             watch.Item,
+		"item.type":        watch.ItemType,
+		"item.action.type": watch.ItemAction,
+
 		"type":         watch.EventType,
 		"delta":        watch.TypedText,
 		"code":         watch.ErrorCode,
@@ -148,8 +189,9 @@ var responses = &watch.API{
 		"item.name":    watch.Begun,
 		"item.call_id": watch.Begun,
 	}),
-	Pending: map[string]bool{"queued": true, "in_progress": true},
-	Ends:    map[string]string{"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed", "response.cancelled": "cancelled"},
+	ItemDone: "response.output_item.done",
+	Pending:  map[string]bool{"queued": true, "in_progress": true},
+	Ends:     map[string]string{"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed", "response.cancelled": "cancelled"},
 	Says: map[string]bool{
 		"response.output_text.delta":                true,
 		"response.refusal.delta":                    true,
@@ -169,7 +211,7 @@ var whole = &watch.API{Document: watch.Tree(head, failure, usage.Under("usage"))
 // media is how answers of the images and audio endpoints are read.
 var media = &watch.API{
 	Document: watch.Tree(failure, usage.Under("usage"), watch.Places{
-		"model": watch.Model, "text": watch.Text, "data.*": watch.Begun, "usage.seconds": watch.Seconds, "duration": watch.Seconds,
+		"model": watch.Model, "text": watch.Text, "data.*": watch.Drawn, "usage.seconds": watch.Seconds, "duration": watch.Seconds,
 	}),
 	Event: watch.Tree(failure, usage.Under("usage"), watch.Places{
 		"type":          watch.EventType,
@@ -185,12 +227,21 @@ var media = &watch.API{
 	Plain: true,
 }
 
-// apiOf is how answers of an operation are read. The provider's flavor is that
+func hasMember(c *dialect.Call, key string) bool {
+	return slices.ContainsFunc(c.Members, func(m dialect.Member) bool { return m.Key == key })
+}
+
+// apiOf is how answers to a call are read. The provider's flavor is that
 // of its configuration, and never guessed from an answer.
-func apiOf(o dialect.Operation, flavor string) *watch.API {
+func apiOf(c *dialect.Call, flavor string) *watch.API {
+	o := c.Endpoint.Operation
 	switch o {
 	case dialect.Chat:
 		switch flavor {
+		case "", "openai":
+			if hasMember(c, "web_search_options") {
+				return searchingChat
+			}
 		case "groq":
 			return groqChat
 		case "llamacpp":

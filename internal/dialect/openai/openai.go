@@ -96,5 +96,5 @@ func (Dialect) Endpoints() []dialect.Endpoint {
 
 // Meter implements dialect.Dialect.
 func (Dialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) dialect.Meter {
-	return watch.New(apiOf(c.Endpoint.Operation, o.Flavor), c, a, o)
+	return watch.New(apiOf(c, o.Flavor), c, a, o)
 }

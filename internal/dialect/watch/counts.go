@@ -8,7 +8,7 @@ import (
 // counts is a report of usage, as far as it goes.
 type counts struct {
 	n   [lastCount - firstCount + 1]tokens.Count
-	set uint16
+	set uint64
 }
 
 func (c *counts) put(f Field, n tokens.Count) {
@@ -93,8 +93,34 @@ func (c *counts) usage() tokens.Usage {
 		u.Output = tokens.Add(u.Output, rest)
 	}
 	u.CacheWrite = min(u.CacheWrite, u.Input-min(u.CachedInput, u.Input))
-	u.Reasoning = min(u.Reasoning, u.Output)
+	if loose := c.get(LooseReasoning); loose > u.Output {
+		u.Output, u.Reasoning = tokens.Add(u.Output, loose), loose
+	} else {
+		u.Reasoning = min(max(u.Reasoning, loose), u.Output)
+	}
+	c.parts(&u)
 	return u
+}
+
+// counted are the pieces that providers count themselves, with their fields.
+var counted = map[tokens.Piece]Field{
+	tokens.WebSearch: Searches, tokens.XSearch: PostSearch, tokens.FileSearch: FileSearch,
+	tokens.CodeInterpreter: CodeRuns, tokens.Source: Sources, tokens.SearchUnit: SearchUnits,
+}
+
+// parts fills in what is billed apart.
+func (c *counts) parts(u *tokens.Usage) {
+	u.Citations = c.get(CitationApart)
+	u.Input = tokens.Add(u.Input, u.Citations)
+	u.CacheWrite1h = min(c.get(WrittenLong), u.CacheWrite)
+	u.AudioInput = min(c.get(AudioIn), u.Input)
+	u.CachedAudio = min(c.get(AudioCached), u.CachedInput, u.AudioInput)
+	u.ImageInput = min(c.get(ImageIn), u.Input)
+	u.AudioOutput = min(c.get(AudioOut), u.Output)
+	u.ImageOutput = min(c.get(ImageOut), u.Output)
+	for piece, field := range counted {
+		u.Calls[piece] = c.get(field)
+	}
 }
 
 func (c *counts) inputKnown() bool {

@@ -43,6 +43,42 @@ const (
 	Fresh         // tokens read but for Cached; taken where Prompt is not told
 	Total         // tokens read and produced
 
+	LooseReasoning // reasoning: of Output, or beside it where it is more than that
+	WrittenLong    // of what was written to a cache: for an hour
+	AudioIn        // of what was read: sound
+	AudioCached    // of what was read from a cache: sound
+	ImageIn        // of what was read: pictures
+	CitationApart  // further tokens read: sources
+	AudioOut       // of Output: sound
+	ImageOut       // of Output: pictures
+
+	Searches    // searches of the web
+	PostSearch  // searches of posts on X
+	FileSearch  // searches of a vector store
+	CodeRuns    // runs of code
+	Sources     // pages read for a search
+	SearchUnits // units of a rerank
+
+	Share      // an object that says how many tokens of the prompt have a modality
+	ShareMore  // likewise, of further tokens read
+	ShareCache // likewise, of what was read from a cache
+	ShareOut   // likewise, of the output
+	Modality   // its modality
+	ShareCount // its count
+	Lifetime   // an object that says how many tokens were written to a cache for how long
+	TTL        // how long
+	TTLCount   // its count
+
+	Item       // an object that is something the provider did
+	ItemType   // its type, such as web_search_call
+	ItemAction // what it was
+	Query      // a search of the web, where each is listed
+	Drawn      // a picture; output has begun
+
+	Tier  // how the provider served the request
+	Speed // how fast it did
+	Geo   // where
+
 	Seconds // of sound that was read, where that is told and no tokens
 
 	Pass     // the object of one pass of several, which Usage may leave out
@@ -57,7 +93,7 @@ const (
 	Embedded // base64 of another document
 )
 
-const firstCount, lastCount = Prompt, Total
+const firstCount, lastCount = Prompt, SearchUnits
 
 // Places says what stands at which path of a document: keys parted by dots, *
 // for each element of a list.

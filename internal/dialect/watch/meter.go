@@ -74,7 +74,9 @@ func (r *reading) header(f Field, value string) {
 	}
 	if f == ErrorType {
 		r.headerType = value
+		return
 	}
+	r.billed.scalar(f, []byte(value))
 }
 
 // Feed implements dialect.Meter.
@@ -218,6 +220,11 @@ func (m *Meter) Report() dialect.Report {
 		ID:          r.id,
 		Stream:      m.format != stream.Document,
 	}
+	r.billed.put(&report.Usage, report.InputKnown)
+	report.TierKnown = r.billed.known
+	if r.api.Searches && r.content {
+		report.Usage.Calls[tokens.WebSearch] = max(1, report.Usage.Calls[tokens.WebSearch])
+	}
 	if m.unreadable() {
 		report.Unreadable = true
 		report.Counted = max(report.Counted, tokens.Count(m.size/bytesPerToken))
@@ -253,7 +260,7 @@ func (m *Meter) settleZeros(report *dialect.Report) {
 		report.OutputKnown = true
 	}
 	if m.noOutput {
-		report.Usage.Output, report.Usage.Reasoning = 0, 0
+		report.Usage.Output, report.Usage.Reasoning, report.Usage.AudioOutput, report.Usage.ImageOutput = 0, 0, 0, 0
 		report.OutputKnown = true
 	}
 	report.Counted = min(report.Counted, tokens.MaxCount)

@@ -7,6 +7,7 @@ import (
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/jsonscan"
+	"llmgw/internal/tokens"
 )
 
 // maxKept is the most of a name that is kept.
@@ -28,6 +29,7 @@ type reading struct {
 	passType string // of the pass being read, or empty
 	zeros    bool   // a report said nothing but 0
 	seconds  int64  // of sound that was read
+	billed   billed
 
 	id, model, finish string
 	failure           *dialect.Failure
@@ -92,6 +94,7 @@ func (r *reading) begin() {
 	r.kind, r.failed, r.hides = r.kind[:0], false, false
 	r.fault, r.choice = dialect.Failure{}, choice{}
 	r.now = progress{}
+	r.billed.now = tokens.Calls{}
 }
 
 // call says what the framing calls the event; what the event calls itself goes
@@ -111,6 +114,9 @@ func (r *reading) end() {
 	r.over.join(r.now.over)
 	r.finish = either(r.now.finish, r.finish)
 	finish, last := r.api.Ends[string(r.kind)]
+	if r.api.ItemDone == "" || last || len(r.kind) == 0 || string(r.kind) == r.api.ItemDone {
+		r.billed.endEvent(len(r.kind) > 0 && string(r.kind) == r.api.ItemDone)
+	}
 	r.ended = r.ended || r.now.ended || last
 	r.finish = either(finish, r.finish)
 	if r.failed {
@@ -136,10 +142,15 @@ func (r *reading) Open(id int, kind jsonscan.Kind) {
 		r.choice = choice{inside: true}
 	case Failed:
 		r.failed = true
-	case Begun, ToolText:
+	case Begun, ToolText, Drawn:
 		if kind == jsonscan.Object {
 			r.content = true
 		}
+		if id == Drawn {
+			r.billed.now[tokens.Picture]++
+		}
+	default:
+		r.billed.open(id)
 	}
 }
 
@@ -153,6 +164,10 @@ func (r *reading) Close(id int, _ jsonscan.Kind) {
 		r.endPass()
 	case Choice:
 		r.endChoice()
+	case Item:
+		r.billed.endItem()
+	case Share, ShareMore, ShareCache, ShareOut, Lifetime:
+		r.billed.endShare(id, &r.report)
 	}
 }
 
@@ -208,6 +223,9 @@ func (r *reading) Scalar(id int, kind jsonscan.Kind, value []byte) {
 		if kind == jsonscan.Number {
 			r.number(id, value)
 		}
+		return
+	}
+	if r.billed.scalar(id, value) {
 		return
 	}
 	switch id {

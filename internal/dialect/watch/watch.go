@@ -5,7 +5,7 @@
 //
 // This file has the API, which is a set of tables; fields.go has their
 // vocabulary. reading.go takes the meaning of one event after another, with
-// counts.go for usage, text.go for text that is counted, failure.go for errors
+// counts.go and billed.go for usage, text.go for text that is counted, failure.go for errors
 // and embedded.go for documents within documents. meter.go frames an answer and
 // reports; hide.go takes usage out of a stream, chunk.go out of one chunk and
 // blank.go out of one that is too large to be held; decode.go reads compressed
@@ -33,6 +33,10 @@ type API struct {
 	// finish reason that they stand for, or "". If nil, a stream is complete at
 	// [DONE], or once each choice that began has finished.
 	Ends map[string]string
+	// ItemDone is the kind of event that has one Item, which is over. Other events
+	// have Items only at an end, where all are listed. If empty, each event lists
+	// all Items so far.
+	ItemDone string
 	// Pending holds the finish reasons of a whole answer that is not over yet.
 	Pending map[string]bool
 	// Says holds the kinds of event whose TypedText is text.
@@ -49,6 +53,9 @@ type API struct {
 	Foreign bool
 	// Hideable says that usage can be hidden: it is OpenAI's chat stream.
 	Hideable bool
+	// Searches says that an answer with content made one search of the web, unless
+	// it says how many.
+	Searches bool
 	// Inner is how documents in Embedded places are read.
 	Inner *API
 	// Headers, if not nil, reads usage from the answer's headers.
