@@ -10,15 +10,16 @@ import (
 // what another used.
 var suites = []string{
 	"openai-go", "anthropic-go", "openai-node", "anthropic-node",
-	"google-node", "aisdk-node", "langchain-node", "cohere-node", "ollama-node", "bedrock-node", "azure-node",
+	"google-node", "aisdk-node", "langchain-node", "cohere-node", "ollama-node", "bedrock-node", "azure-node", "mistral-node",
 }
 
 // The keys of a suite: one without limits that it could meet, one whose team
-// may make a request every slowInterval, and one whose team has a small budget
-// for the month.
-func plainKey(suite string) string { return "sk-llmgw-e2e-plain-" + suite }
-func slowKey(suite string) string  { return "sk-llmgw-e2e-slow-" + suite }
-func spentKey(suite string) string { return "sk-llmgw-e2e-spent-" + suite }
+// may make a request every slowInterval, one whose team may make one in an hour,
+// and one whose team has a small budget for the month.
+func plainKey(suite string) string   { return "sk-llmgw-e2e-plain-" + suite }
+func slowKey(suite string) string    { return "sk-llmgw-e2e-slow-" + suite }
+func limitedKey(suite string) string { return "sk-llmgw-e2e-limited-" + suite }
+func spentKey(suite string) string   { return "sk-llmgw-e2e-spent-" + suite }
 
 // configuration is the gateway's, with the simulated provider at provider, and
 // at signed what lets through to it only what is signed as AWS wants it.
@@ -40,14 +41,32 @@ models:
     targets: [{provider: sim-openai, model: sim-in12-out5}]
   - name: on-azure
     targets: [{provider: sim-azure, model: sim-in20-out5}]
-  - name: "*"
+%[8]s  - name: "*"
     targets: [{provider: sim-openai}, {provider: sim-anthropic}, {provider: sim-gemini}, {provider: sim-bedrock}, {provider: sim-cohere}, {provider: sim-ollama}]
 teams:
-`, listen, admin, provider, signed, awsRegion, awsKey, awsSecret)
+`, listen, admin, provider, signed, awsRegion, awsKey, awsSecret, agentModels())
 	for _, suite := range suites {
 		team(&b, suite+"-plain", plainKey(suite), `{name: tpm, unit: tokens, amount: 100M, per: minute}, {name: rpm, unit: requests, amount: 100k, per: minute}`)
 		team(&b, suite+"-slow", slowKey(suite), `{name: rpm, unit: requests, amount: 40, per: minute, burst: 1}`)
 		team(&b, suite+"-spent", spentKey(suite), `{name: monthly, unit: tokens, amount: 200, per: month}`)
+	}
+	for _, a := range agents {
+		team(&b, a.name+"-plain", plainKey(a.name), `{name: tpm, unit: tokens, amount: 100M, per: minute}`)
+		team(&b, a.name+"-limited", limitedKey(a.name), `{name: rpm, unit: requests, amount: 1, per: hour}`)
+		team(&b, a.name+"-spent", spentKey(a.name), `{name: monthly, unit: tokens, amount: 200k, per: month}`)
+	}
+	return b.String()
+}
+
+// agentModels are the models that agents ask for.
+func agentModels() string {
+	var b strings.Builder
+	model := func(name, script string) {
+		fmt.Fprintf(&b, "  - name: %s\n    targets: [{provider: sim-openai, model: %[2]s}, {provider: sim-anthropic, model: %[2]s}, {provider: sim-gemini, model: %[2]s}]\n", name, script)
+	}
+	for i, a := range agents {
+		model(a.chat, "sim-in20-out5")
+		model(a.tool, toolScript(i))
 	}
 	return b.String()
 }

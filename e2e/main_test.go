@@ -83,7 +83,11 @@ func startProvider(dir string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{name: "provider", cmd: exec.Command(binary, "-record", "200")}
+	args := []string{"-record", "400"}
+	for _, call := range calls {
+		args = append(args, "-call", call)
+	}
+	p := &program{name: "provider", cmd: exec.Command(binary, args...)}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

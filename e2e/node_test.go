@@ -17,6 +17,7 @@ func TestTheNodeClients(t *testing.T) {
 		{"ollama-node", "node/ollama.test.js"},
 		{"bedrock-node", "node/bedrock.test.js"},
 		{"azure-node", "node/azure.test.js"},
+		{"mistral-node", "node/mistral.test.js"},
 	} {
 		t.Run(s.suite, func(t *testing.T) {
 			cmd := exec.Command("node", "--test", s.file)

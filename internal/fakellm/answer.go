@@ -14,6 +14,8 @@ type answer struct {
 	words   int64  // in text; 0 where it was measured in bytes
 	speech  cycle
 	chunks  int
+
+	arguments string // of the tool call, a JSON object; empty: the text
 }
 
 // usage is what is reported. Input and output are totals.
@@ -36,8 +38,9 @@ func (p *Provider) compose(q *request, attempt int64) *answer {
 		a.speech = wideWords
 	}
 	produced := s.produces()
-	if s.Tool && q.tool != "" {
+	if s.Tool && q.tool != "" && !(s.Once && q.result) {
 		a.finish = toolCall
+		a.arguments = p.options.Calls[q.tool]
 	}
 	if q.output >= 0 && produced > q.output {
 		produced, a.finish = q.output, length
@@ -140,12 +143,15 @@ func (a *answer) appendID(b []byte, prefix string) []byte {
 // name is the finish reason in the words of an API: stop, length, tool call.
 func (f finish) name(words [3]string) string { return words[f] }
 
-// arguments opens and closes the JSON object that a tool is called with,
-// quoted as part of a JSON string; the text stands between them.
+// argumentsOpen and argumentsClose stand around the text where a tool is called
+// with that, quoted as part of a JSON string.
 const argumentsOpen, argumentsClose = `{\"text\":\"`, `\"}`
 
 // argument is the i-th piece of a tool call's arguments, quoted.
 func (a *answer) argument(b []byte, i int) []byte {
+	if all := a.arguments; all != "" {
+		return appendString(b, all[len(all)*i/a.chunks:len(all)*(i+1)/a.chunks])
+	}
 	b = append(b, '"')
 	if i == 0 {
 		b = append(b, argumentsOpen...)
@@ -159,9 +165,23 @@ func (a *answer) argument(b []byte, i int) []byte {
 
 // allArguments is the whole of them, quoted.
 func (a *answer) allArguments(b []byte) []byte {
+	if a.arguments != "" {
+		return appendString(b, a.arguments)
+	}
 	b = append(b, '"')
 	b = append(b, argumentsOpen...)
 	b = append(b, a.text...)
 	b = append(b, argumentsClose...)
 	return append(b, '"')
+}
+
+// argumentsObject is the whole of them as an object, with text in place of the
+// answer's.
+func (a *answer) argumentsObject(b []byte, text string) []byte {
+	if a.arguments != "" {
+		return append(b, a.arguments...)
+	}
+	b = append(b, `{"text":`...)
+	b = appendString(b, text)
+	return append(b, '}')
 }

@@ -14,9 +14,9 @@ func (s messagesShape) document(b []byte, a *answer) []byte {
 		b = a.appendID(b, "toolu_sim")
 		b = append(b, `,"name":`...)
 		b = appendString(b, a.tool)
-		b = append(b, `,"input":{"text":`...)
-		b = appendString(b, a.text)
-		b = append(b, "}}"...)
+		b = append(b, `,"input":`...)
+		b = a.argumentsObject(b, a.text)
+		b = append(b, '}')
 	} else {
 		b = append(b, `{"type":"text","text":`...)
 		b = appendString(b, a.text)

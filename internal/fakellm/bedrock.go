@@ -20,9 +20,9 @@ func (converseShape) document(b []byte, a *answer) []byte {
 		b = a.appendID(b, "tooluse_sim")
 		b = append(b, `,"name":`...)
 		b = appendString(b, a.tool)
-		b = append(b, `,"input":{"text":`...)
-		b = appendString(b, a.text)
-		b = append(b, "}}}"...)
+		b = append(b, `,"input":`...)
+		b = a.argumentsObject(b, a.text)
+		b = append(b, "}}"...)
 	} else {
 		b = append(b, `{"text":`...)
 		b = appendString(b, a.text)

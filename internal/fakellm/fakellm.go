@@ -51,6 +51,9 @@ type Options struct {
 	// DefaultMaxOutput is what a request without a maximum counts as one, against
 	// TPM. 0: 4096.
 	DefaultMaxOutput int64
+	// Calls are the arguments, a JSON object, that a tool of each name is called
+	// with. A tool with arguments here is called rather than the request's first.
+	Calls map[string]string
 	// Keys are the API keys that are accepted. Empty: any, or none.
 	Keys []string
 	// Latency passes before the headers, ChunkInterval between the chunks of a
@@ -148,7 +151,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, e endpoint, bo
 	if !p.accepts(seen.Key) {
 		return e.refuse(w, badKey)
 	}
-	q, f := readRequest(e, body)
+	q, f := readRequest(e, body, p.options.Calls)
 	if f.status != 0 {
 		return e.refuse(w, f)
 	}

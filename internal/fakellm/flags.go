@@ -1,6 +1,8 @@
 package fakellm
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"strings"
 )
@@ -21,6 +23,17 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.Int64Var(&o.DefaultMaxOutput, "default-max-output", 4096, "what a request without a maximum counts as one")
 	fs.Func("keys", "the API keys that are accepted, with commas between; none: any", func(s string) error {
 		o.Keys = strings.Split(s, ",")
+		return nil
+	})
+	fs.Func("call", "NAME={…}: call this tool rather than a request's first, with this object; may be repeated", func(s string) error {
+		name, arguments, _ := strings.Cut(s, "=")
+		if name == "" || !strings.HasPrefix(arguments, "{") || !json.Valid([]byte(arguments)) {
+			return errors.New("want a tool's name, =, and a JSON object")
+		}
+		if o.Calls == nil {
+			o.Calls = map[string]string{}
+		}
+		o.Calls[name] = arguments
 		return nil
 	})
 	fs.DurationVar(&o.Latency, "latency", 0, "time before the headers")

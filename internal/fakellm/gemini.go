@@ -23,9 +23,9 @@ func (generateShape) candidate(b []byte, a *answer, i int64, text, finish string
 	if a.finish == toolCall {
 		b = append(b, `{"functionCall":{"name":`...)
 		b = appendString(b, a.tool)
-		b = append(b, `,"args":{"text":`...)
-		b = appendString(b, text)
-		b = append(b, "}}}"...)
+		b = append(b, `,"args":`...)
+		b = a.argumentsObject(b, text)
+		b = append(b, "}}"...)
 	} else {
 		b = append(b, `{"text":`...)
 		b = appendString(b, text)

@@ -32,9 +32,9 @@ func (ollamaShape) say(b []byte, a *answer, text string) []byte {
 	}
 	b = append(b, `"","tool_calls":[{"function":{"name":`...)
 	b = appendString(b, a.tool)
-	b = append(b, `,"arguments":{"text":`...)
-	b = appendString(b, text)
-	return append(b, "}}}]}"...)
+	b = append(b, `,"arguments":`...)
+	b = a.argumentsObject(b, text)
+	return append(b, "}}]}"...)
 }
 
 // end ends the last document. Counts of 0 are left out, as the server does.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -22,14 +23,16 @@ type request struct {
 	base64     bool // embeddings as base64
 	dimensions int64
 	background bool
-	tool       string // the first tool's name
-	gzip       bool   // the client takes compressed answers
+	calls      map[string]string // Options.Calls
+	tool       string            // the name of the tool to call: one of calls, else the first
+	result     bool              // a tool's result is there
+	gzip       bool              // the client takes compressed answers
 }
 
 // readRequest reads body, a request to e. A fault with a status means that it
 // is not one.
-func readRequest(e endpoint, body []byte) (*request, fault) {
-	q := &request{endpoint: e, model: e.name, output: -1, n: 1, items: 1}
+func readRequest(e endpoint, body []byte, calls map[string]string) (*request, fault) {
+	q := &request{endpoint: e, model: e.name, output: -1, n: 1, items: 1, calls: calls}
 	if len(body) == 0 && e.method != http.MethodPost {
 		return q, fault{}
 	}
@@ -66,12 +69,14 @@ func (q *request) member(key string, value []byte) {
 		}
 	case "messages", "prompt", "contents", "content", "system", "systemInstruction", "system_instruction", "instructions", "functions", "query":
 		q.prompt += int64(len(value))
+		q.result = q.result || holdsResult(value)
 	case "input", "requests", "texts", "documents":
 		q.prompt += int64(len(value))
 		q.items = elements(value)
+		q.result = q.result || holdsResult(value)
 	case "tools":
 		q.prompt += int64(len(value))
-		q.tool = toolName(value)
+		q.tool = q.choose(value)
 	case "stream":
 		q.stream = string(value) == "true" || q.stream && string(value) != "false"
 	case "stream_options":
@@ -92,7 +97,7 @@ func (q *request) member(key string, value []byte) {
 		q.prompt += int64(len(value))
 		var c struct{ Tools json.RawMessage }
 		if json.Unmarshal(value, &c) == nil && len(c.Tools) > 0 { // Gemini's has none
-			q.tool = toolName(c.Tools)
+			q.tool = q.choose(c.Tools)
 		}
 	case "n":
 		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
@@ -181,8 +186,32 @@ func elements(value []byte) int64 {
 	return int64(len(list))
 }
 
-// toolName finds the first tool in any API's list of them.
-func toolName(value []byte) string {
+// resultMarks are what a tool's result begins with in the APIs, without spaces.
+var resultMarks = [][]byte{[]byte(`"role":"tool"`), []byte(`"type":"tool_result"`), []byte(`"type":"function_call_output"`), []byte(`"functionResponse":`), []byte(`"toolResult":`)}
+
+// holdsResult reports whether messages, as clients write them without spaces,
+// hold a tool's result.
+func holdsResult(messages []byte) bool {
+	return slices.ContainsFunc(resultMarks, func(mark []byte) bool { return bytes.Contains(messages, mark) })
+}
+
+// choose returns the name of the tool to call of any API's list: one with
+// arguments in q.calls, else the first.
+func (q *request) choose(value []byte) string {
+	names := toolNames(value)
+	if len(names) == 0 {
+		return ""
+	}
+	for _, name := range names {
+		if q.calls[name] != "" {
+			return name
+		}
+	}
+	return names[0]
+}
+
+// toolNames are the tools in any API's list of them.
+func toolNames(value []byte) []string {
 	type named struct {
 		Name string `json:"name"`
 	}
@@ -193,14 +222,16 @@ func toolName(value []byte) string {
 		Declarations []named `json:"functionDeclarations"`
 		Snake        []named `json:"function_declarations"`
 	}
-	if bytes.Equal(value, []byte("null")) || json.Unmarshal(value, &tools) != nil || len(tools) == 0 {
-		return ""
+	if json.Unmarshal(value, &tools) != nil {
+		return nil
 	}
-	t := tools[0]
-	for _, list := range [...][]named{{t.named}, {t.Function}, {t.Spec}, t.Declarations, t.Snake} {
-		if len(list) > 0 && list[0].Name != "" {
-			return list[0].Name
+	var names []string
+	for _, t := range tools {
+		for _, one := range slices.Concat([]named{t.named, t.Function, t.Spec}, t.Declarations, t.Snake) {
+			if one.Name != "" {
+				names = append(names, one.Name)
+			}
 		}
 	}
-	return ""
+	return names
 }

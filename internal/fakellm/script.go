@@ -19,6 +19,7 @@ type Script struct {
 	Reasoning int64 // output tokens that are reasoning
 	Size      int64 // bytes of text, in place of Output
 	Tool      bool  // a tool call, not text
+	Once      bool  // text all the same where the request holds a tool's result
 	Wide      bool  // text of characters of two to four bytes
 
 	// When. Wait and Every are -1 where the name leaves them to Options.
@@ -82,6 +83,7 @@ var grammar = []directive{
 	{"write", "N", "of the input, N were written to a cache", number(maxTokens, func(s *Script) *int64 { return &s.Written })},
 	{"reason", "N", "of the output, N are reasoning, which is not shown", number(maxOutput, func(s *Script) *int64 { return &s.Reasoning })},
 	{"tool", "", "call the first tool of the request instead of talking", toggle(func(s *Script) *bool { return &s.Tool })},
+	{"once", "", "but talk if the request holds a tool's result", toggle(func(s *Script) *bool { return &s.Once })},
 	{"wide", "", "talk in characters of two to four bytes", toggle(func(s *Script) *bool { return &s.Wide })},
 
 	{"wait", "DUR", "wait before the headers", pause(func(s *Script) *time.Duration { return &s.Wait })},

@@ -16,6 +16,7 @@ func TestANameSaysWhatShallHappen(t *testing.T) {
 		{"sim-out50", func(s *Script) { s.Output = 50 }},
 		{"sim-in20-out5-report900", func(s *Script) { s.Input, s.Output, s.Report = 20, 5, 900 }},
 		{"sim-cached8-write3-reason2", func(s *Script) { s.Cached, s.Written, s.Reasoning = 8, 3, 2 }},
+		{"sim-tool-once", func(s *Script) { s.Tool, s.Once = true, true }},
 		{"sim-size16k", func(s *Script) { s.Size = 16 << 10 }},
 		{"sim-big2m", func(s *Script) { s.Big = 2 << 20 }},
 		{"sim-size7", func(s *Script) { s.Size = 7 }},

@@ -2,6 +2,7 @@ package fakellm
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -178,5 +179,51 @@ func TestTheShelfForgetsTheOldest(t *testing.T) {
 	}
 	if s.take("0", http.MethodGet) != nil || s.take("1", http.MethodGet) == nil {
 		t.Error("the oldest is still there, or the second is not")
+	}
+}
+
+func TestAToolIsCalledOnceWithTheArgumentsOfItsName(t *testing.T) {
+	w := newWorld(t, Options{Calls: map[string]string{"read": `{"path":"a \"b\""}`}})
+	const arguments = `{"path":"a \"b\""}`
+	for _, s := range []struct{ path, tools, result, name, arguments string }{
+		{"/v1/chat/completions", `"model":"sim-tool-once","tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"read"}}],"messages":`,
+			`[{"role":"tool","tool_call_id":"x","content":"y"}]`, "choices.0.message.tool_calls.0.function.name", "choices.0.message.tool_calls.0.function.arguments"},
+		{"/v1/responses", `"model":"sim-tool-once","tools":[{"type":"function","name":"f"},{"type":"function","name":"read"}],"input":`,
+			`[{"type":"function_call_output","output":"y"}]`, "output.0.name", "output.0.arguments"},
+		{"/v1/messages", `"model":"sim-tool-once","max_tokens":99,"tools":[{"name":"f"},{"name":"read"}],"messages":`,
+			`[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"}]}]`, "content.0.name", "content.0.input"},
+		{"/v1beta/models/sim-tool-once:generateContent", `"tools":[{"functionDeclarations":[{"name":"f"},{"name":"read"}]}],"contents":`,
+			`[{"parts":[{"functionResponse":{"name":"read"}}]}]`, "candidates.0.content.parts.0.functionCall.name", "candidates.0.content.parts.0.functionCall.args"},
+		{"/model/sim-tool-once/converse", `"toolConfig":{"tools":[{"toolSpec":{"name":"f"}},{"toolSpec":{"name":"read"}}]},"messages":`,
+			`[{"content":[{"toolResult":{}}]}]`, "output.message.content.0.toolUse.name", "output.message.content.0.toolUse.input"},
+	} {
+		got := w.object(s.path, `{`+s.tools+`[]}`)
+		if name := dig(t, got, s.name); name != "read" {
+			t.Errorf("%s: called %v, want read", s.path, name)
+		}
+		called := dig(t, got, s.arguments)
+		if _, quoted := called.(string); !quoted {
+			b, err := json.Marshal(called)
+			if err != nil {
+				t.Fatal(err)
+			}
+			called = string(b)
+		}
+		if called != arguments {
+			t.Errorf("%s: called with %v, want %s", s.path, called, arguments)
+		}
+		if after := w.text(s.path, `{`+s.tools+s.result+`}`); strings.Contains(after, `"read"`) || !strings.Contains(after, "the budget") {
+			t.Errorf("%s: after a result came %s, want text", s.path, after)
+		}
+	}
+	stream := w.text("/v1/messages", `{"model":"sim-tool-once","stream":true,"max_tokens":99,"messages":[],"tools":[{"name":"read"}]}`)
+	joined := ""
+	for _, e := range events(t, stream) {
+		if strings.Contains(e, "input_json_delta") {
+			joined += dig(t, parse(t, e), "delta.partial_json").(string)
+		}
+	}
+	if joined != arguments {
+		t.Errorf("streamed %s, want %s", joined, arguments)
 	}
 }

@@ -145,7 +145,11 @@ func TestARefusalHasGooglesDetails(t *testing.T) {
 	if got := string(New().Refusal(e, "r").Body); got != want+"\n" {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	e.NoRetry = true
+	e.NoRetry, e.Wait = true, time.Hour
+	if got := string(New().Refusal(e, "r").Body); !strings.Contains(got, `"retryDelay":"3600.000s"`) {
+		t.Errorf("got %s: without its long delay Gemini CLI retries for minutes", got)
+	}
+	e.Wait = 0
 	if got := string(New().ErrorEvent(e, "r")); strings.Contains(got, "RetryInfo") || !strings.HasPrefix(got, "data: {") || !strings.HasSuffix(got, "\r\n\r\n") {
 		t.Errorf("got %q", got)
 	}

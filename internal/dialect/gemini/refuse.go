@@ -67,7 +67,9 @@ func appendError(b []byte, e *fault.Error, requestID string) []byte {
 		b = request.AppendString(b, string(request.AppendLimit(nil, e)))
 	}
 	b = append(b, `}}`...)
-	if e.Wait > 0 && !e.NoRetry {
+	if e.Wait > 0 {
+		// Google's clients sleep through a short delay and give up at a long one;
+		// without one they retry, whatever the reason.
 		b = fmt.Appendf(b, `,{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%s"}`, seconds(e.Wait))
 	}
 	return append(b, "]}}"...)
