@@ -30,7 +30,7 @@ func compile(c *config.Config) (compiled, error) {
 		Proxies:      tenant.Proxies(c.Server.TrustedProxies),
 		Models:       modelsOf(c, providers),
 		Limits:       c.Limits,
-		MaxBodyBytes: c.Server.MaxBodyBytes,
+		MaxBodyBytes: c.Server.MaxBodyBytes, MaxBodiesBytes: c.Server.MaxBodiesBytes,
 		MaxWaiting:   c.Server.MaxWaiting,
 		OnClientGone: proxy.ClientGone(c.Server.OnClientGone),
 		DrainTime:    c.Server.Drain.MaxTime,

@@ -62,6 +62,7 @@ type Server struct {
 	AdminListen    string
 	AdminToken     string
 	MaxBodyBytes   int64
+	MaxBodiesBytes int64 // of all bodies at a time; at least three times MaxBodyBytes
 	TrustedProxies []netip.Prefix
 	DrainDelay     time.Duration
 	ShutdownGrace  time.Duration

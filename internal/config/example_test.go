@@ -152,7 +152,7 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 	}
 	want := &Config{
 		Server: Server{
-			Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:9090", MaxBodyBytes: 33_554_432,
+			Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:9090", MaxBodyBytes: 33_554_432, MaxBodiesBytes: 536_870_912,
 			ShutdownGrace: 30 * time.Second, OnClientGone: "cancel",
 			Drain: Drain{MaxTime: 30 * time.Second, MaxBytes: 10_485_760}, MaxWaiting: 1000,
 		},

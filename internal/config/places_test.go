@@ -43,6 +43,7 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a negative duration", "server: {drain_delay: -1s}", `1:23: "-1s" is shorter than 0s`},
 		{"a duration of days", "server: {drain_delay: 25h}", `1:23: "25h" is longer than 24h0m0s`},
 		{"a size in megabytes", "server: {max_body_bytes: 32MB}", `1:26: "32MB" is not a size such as 512KiB`},
+		{"less for all bodies than for one", "server: {max_body_bytes: 1MiB, max_bodies_bytes: 2MiB}", `1:50: max_bodies_bytes must be at least three times max_body_bytes`},
 		{"a size of nothing", "server: {max_body_bytes: 0}", `1:26: "0" is less than 1`},
 		{"a size beyond all", "server: {max_body_bytes: 9999999999999GiB}", `1:26: "9999999999999GiB" is more than`},
 		{"a network too long", "server: {trusted_proxies: [10.0.0.0/8, 10.0.0.0/33]}", `1:40: "10.0.0.0/33" is not a network`},

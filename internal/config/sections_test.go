@@ -18,6 +18,7 @@ server:
   admin_listen: "[::1]:0"
   admin_token: t
   max_body_bytes: 1KiB
+  max_bodies_bytes: 3KiB
   trusted_proxies: [192.0.2.1, "2001:db8::/32"]
   drain_delay: 1s
   shutdown_grace: 2s
@@ -28,7 +29,7 @@ server:
   tls: {cert_file: c.pem, key_file: k.pem}
 `).Server
 	want := Server{
-		Listen: ":1", AdminListen: "[::1]:0", AdminToken: "t", MaxBodyBytes: 1024,
+		Listen: ":1", AdminListen: "[::1]:0", AdminToken: "t", MaxBodyBytes: 1024, MaxBodiesBytes: 3072,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2001:db8::/32")},
 		DrainDelay:     time.Second, ShutdownGrace: 2 * time.Second, OnClientGone: DrainAnswer,
 		Drain: Drain{MaxTime: 3 * time.Second, MaxBytes: 4}, ExposeUpstreamLimits: true,

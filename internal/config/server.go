@@ -12,13 +12,14 @@ const longest = 24 * time.Hour
 // defaultServer is a server of which nothing is said.
 func defaultServer() Server {
 	return Server{
-		Listen:        "127.0.0.1:8080",
-		AdminListen:   "127.0.0.1:9090",
-		MaxBodyBytes:  32 << 20,
-		ShutdownGrace: 30 * time.Second,
-		OnClientGone:  Cancel,
-		Drain:         Drain{MaxTime: 30 * time.Second, MaxBytes: 10 << 20},
-		MaxWaiting:    1000,
+		Listen:         "127.0.0.1:8080",
+		AdminListen:    "127.0.0.1:9090",
+		MaxBodyBytes:   32 << 20,
+		MaxBodiesBytes: 512 << 20,
+		ShutdownGrace:  30 * time.Second,
+		OnClientGone:   Cancel,
+		Drain:          Drain{MaxTime: 30 * time.Second, MaxBytes: 10 << 20},
+		MaxWaiting:     1000,
 	}
 }
 
@@ -30,6 +31,7 @@ func (d *decoder) server(s *Server) func(*node) {
 			"admin_listen":           set(d, &s.AdminListen, listenAddress),
 			"admin_token":            setSecret(d, &s.AdminToken, wordOrNothing),
 			"max_body_bytes":         set(d, &s.MaxBodyBytes, size(1, 1<<30)),
+			"max_bodies_bytes":       set(d, &s.MaxBodiesBytes, size(1, 1<<40)),
 			"trusted_proxies":        d.proxies(&s.TrustedProxies),
 			"drain_delay":            set(d, &s.DrainDelay, duration(0, longest)),
 			"shutdown_grace":         set(d, &s.ShutdownGrace, duration(0, longest)),
@@ -44,6 +46,11 @@ func (d *decoder) server(s *Server) func(*node) {
 		}
 		if s.Listen == s.AdminListen && !anyPort(s.Listen) {
 			d.fail(n.at("admin_listen"), "admin_listen is the address of listen: the two are separate ports")
+		}
+		if least := 3 * s.MaxBodyBytes; n.at("max_bodies_bytes") == n && s.MaxBodiesBytes < least {
+			s.MaxBodiesBytes = least
+		} else if s.MaxBodiesBytes < least {
+			d.fail(n.at("max_bodies_bytes"), "max_bodies_bytes must be at least three times max_body_bytes: a compressed body of that size needs as much")
 		}
 		if s.AdminToken == "" && !loopback(s.AdminListen) {
 			d.warn(n.at("admin_listen"), "%s can be reached from other machines, and without an admin_token anybody there can change blocks and limits", show(n.at("admin_listen")))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-func TestATeamTakesAsMuchAsItLeavesFree(t *testing.T) {
-	p := NewPool(1200)
+func TestATeamTakesThreeTimesWhatItLeavesFree(t *testing.T) {
+	p := NewPool(1600)
 	take := func(team string) int {
 		n := 0
 		for p.Take(team, 1) {
@@ -23,9 +23,9 @@ func TestATeamTakesAsMuchAsItLeavesFree(t *testing.T) {
 		team string
 		want int
 	}{
-		{"greedy", 600}, // alone: half
-		{"second", 300}, // half of what is left
-		{"third", 150},
+		{"greedy", 1200}, // alone: three quarters
+		{"second", 300},  // three quarters of what is left
+		{"third", 75},
 		{"greedy", 0},
 	} {
 		if got := take(s.team); got != s.want {
@@ -57,7 +57,7 @@ func TestAPoolIsWholeAgainWhenAllIsGivenBack(t *testing.T) {
 	if p.Held() != 0 || len(p.held) != 0 {
 		t.Errorf("%d bytes are held by %v, want none", p.Held(), p.held)
 	}
-	if p.Resize(100); p.Take("a", 51) || !p.Take("a", 50) {
+	if p.Resize(100); p.Take("a", 76) || !p.Take("a", 75) {
 		t.Error("the new size does not count")
 	}
 }

@@ -30,6 +30,7 @@ type Turn struct {
 	team  string
 	ready chan struct{} // closed when it may work
 	since time.Time     // when it began to
+	in    bool          // it may work now
 }
 
 // NewGate returns a Gate for n holders. 0: one less than the processors that Go
@@ -68,12 +69,14 @@ func (t *Turn) enter(ctx context.Context) error {
 	g.mu.Unlock()
 	select {
 	case <-t.ready:
+		t.in = true
 		return nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	select {
 	case <-t.ready: // at the same moment
+		t.in = true
 		g.mu.Unlock()
 		t.Leave()
 	default:
@@ -83,8 +86,8 @@ func (t *Turn) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Yield lets others work if any wait whose turn it is. If it returns ctx's error
-// the turn is over.
+// Yield lets others work, if any wait, until its own turn comes again. It returns
+// ctx's error.
 func (t *Turn) Yield(ctx context.Context) error {
 	if !t.gate.wanted() {
 		return ctx.Err()
@@ -93,8 +96,12 @@ func (t *Turn) Yield(ctx context.Context) error {
 	return t.enter(ctx)
 }
 
-// Leave ends the turn. It does not block.
+// Leave ends the turn, if it has not ended. It does not block.
 func (t *Turn) Leave() {
+	if !t.in {
+		return
+	}
+	t.in = false
 	g := t.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,11 +2,11 @@ package fair
 
 import "sync"
 
-// Pool is a number of bytes that teams share. A team may hold as much as is left
-// free: alone half of the pool, beside n others that take all they can 1/(n+2).
-// So there is always room for a team that holds little, and a pool needs not
-// know how many teams there are (Choudhury and Hahne, "Dynamic Queue Length
-// Thresholds", 1998).
+// Pool is a number of bytes that teams share. A team may hold three times what is
+// left free: three quarters of the pool if it is alone, three sevenths if there are
+// two that take all they can. So there is always room for a team that holds
+// little, and the Pool need not know how many teams there are (Choudhury and
+// Hahne, "Dynamic Queue Length Thresholds", 1998).
 //
 // Its methods do not block and are safe for concurrent use.
 type Pool struct {
@@ -15,6 +15,9 @@ type Pool struct {
 	held map[string]int64
 	sum  int64 // of held
 }
+
+// perFree is how many bytes a team may hold for each byte that is free.
+const perFree = 3
 
 // NewPool returns a Pool of size bytes.
 func NewPool(size int64) *Pool { return &Pool{size: size, held: map[string]int64{}} }
@@ -30,7 +33,7 @@ func (p *Pool) Resize(size int64) {
 func (p *Pool) Take(team string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if free := p.size - p.sum - n; p.held[team]+n > free {
+	if free := p.size - p.sum - n; p.held[team]+n > perFree*free {
 		return false
 	}
 	p.held[team] += n

@@ -31,6 +31,7 @@ const (
 	LimiterUnavailable  Code = "limiter_unavailable"
 	UpstreamError       Code = "upstream_error"
 	UpstreamTimeout     Code = "upstream_timeout"
+	Overloaded          Code = "overloaded"
 	Internal            Code = "internal_error"
 )
 

@@ -1,16 +1,13 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
-	"llmgw/internal/dialect/coding"
 	"llmgw/internal/fault"
 )
 
@@ -25,56 +22,30 @@ const (
 // maxUnseen is the most memory that a body gets by its announced length alone.
 const maxUnseen = 1 << 20
 
-// readBody reads a request's body to its end, decoded from its
-// Content-Encoding. It returns RequestTooLarge without reading a body that says
-// or turns out to be larger than limit bytes, sent or decoded.
-//
-// The buffer belongs to this request alone and is never reused: the transport
-// may still read from it after the provider has answered.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
-	}
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
-	}
-	body, err := readAll(w, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	encoding := r.Header.Get("Content-Encoding")
-	if coding.Plain(encoding) {
-		return body, nil
-	}
-	decoded, err := decode(encoding, body, limit)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Del("Content-Encoding")
-	return decoded, nil
-}
-
-func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// readAll reads the body as it is sent.
+func (b *body) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	conn := http.NewResponseController(w)
-	size := r.ContentLength + 1 // one more byte, to see the end
-	if size <= 0 {
-		size = 4 << 10
+	first, most := r.ContentLength+1, r.ContentLength+1 // one more byte, to see the end
+	if most <= 0 {
+		first, most = 4<<10, b.limit+1
 	}
-	body, began := make([]byte, 0, min(size, maxUnseen)), time.Now()
+	var data []byte
+	began := time.Now()
 	for {
-		if len(body) == cap(body) {
-			body = slices.Grow(body, int(max(1, min(size-int64(len(body)), int64(len(body))))))
+		var err error
+		if data, err = b.grow(data, first, most); err != nil {
+			return nil, err
 		}
-		_ = conn.SetReadDeadline(bodyDeadline(began, time.Now(), len(body))) // not every writer has one
+		_ = conn.SetReadDeadline(bodyDeadline(began, time.Now(), len(data))) // not every writer has one
 		// Not a byte more than shows that it is too large: a chunk is waited for.
-		n, err := r.Body.Read(body[len(body):min(int64(cap(body)), limit+1)])
-		body = body[:len(body)+n]
-		if int64(len(body)) > limit {
-			return nil, tooLarge(limit)
+		n, err := r.Body.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if int64(len(data)) > b.limit {
+			return nil, tooLarge(b.limit)
 		}
 		if errors.Is(err, io.EOF) {
 			_ = conn.SetReadDeadline(time.Time{}) // as above
-			return body, nil
+			return data, nil
 		}
 		if err != nil {
 			return nil, broken(err)
@@ -107,25 +78,4 @@ func tooLarge(limit int64) error {
 		Code: fault.RequestTooLarge, NoRetry: true,
 		Message: fmt.Sprintf("The request's body is larger than the %d bytes that are allowed here.", limit),
 	}
-}
-
-// decode undoes a Content-Encoding; the result is at most limit bytes.
-func decode(encoding string, body []byte, limit int64) ([]byte, error) {
-	r, err := coding.Open(encoding, bytes.NewReader(body))
-	if errors.Is(err, coding.ErrUnknown) {
-		return nil, fault.Invalid("Content-Encoding", fmt.Sprintf("The content encoding %q is not understood; use gzip, deflate, br, zstd or none.", encoding))
-	}
-	if err == nil {
-		defer func() { _ = r.Close() }() // it was read
-		body, err = io.ReadAll(io.LimitReader(r, limit+1))
-	}
-	if err != nil {
-		e := fault.Invalid("Content-Encoding", fmt.Sprintf("The request's body is not valid %s.", encoding))
-		e.Err = err
-		return nil, e
-	}
-	if int64(len(body)) > limit {
-		return nil, tooLarge(limit)
-	}
-	return body, nil
 }

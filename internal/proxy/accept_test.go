@@ -63,7 +63,7 @@ func TestABodyMustComeWithoutARestAndAtARate(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", &s)
 			r.ContentLength = int64(c.sender.left)
 			began := time.Now()
-			body, err := readBody(&s, r, 8<<20)
+			body, err := aBody(8<<20).read(&s, r)
 			if took := time.Since(began); c.after > 0 && took.Truncate(100*time.Millisecond) != c.after {
 				t.Errorf("%s: given up after %s, want %s", c.what, took, c.after)
 			}

@@ -6,7 +6,7 @@
 //	gateway.go    what the data plane is made of, and what a reload replaces
 //	routes.go     gin's routes, 404 and 405; models.go listings of models
 //	serve.go      the path
-//	accept.go     the body
+//	accept.go     the body as it is sent, body.go decoded, and the memory that it holds
 //	plan.go       estimate, lines; model.go the models and who serves them, expected.go
 //	              what each of those would count
 //	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
@@ -33,6 +33,7 @@ import (
 	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
+	"llmgw/internal/fair"
 	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/tenant"
@@ -76,12 +77,14 @@ type Rules struct {
 	Limits       []*budget.Limit   // of the whole gateway
 	Passthrough  []Passthrough
 	MaxBodyBytes int64
-	MaxWaiting   int // requests held by limits that let them wait
-	OnClientGone ClientGone
-	DrainTime    time.Duration // bounds of ClientGone Drain
-	DrainBytes   int64
-	CrashCharge  budget.CrashCharge
-	Exposure     Exposure
+	// MaxBodiesBytes bounds the memory of all requests' bodies together.
+	MaxBodiesBytes int64
+	MaxWaiting     int // requests held by limits that let them wait
+	OnClientGone   ClientGone
+	DrainTime      time.Duration // bounds of ClientGone Drain
+	DrainBytes     int64
+	CrashCharge    budget.CrashCharge
+	Exposure       Exposure
 }
 
 // ClientGone is what happens to a call whose client leaves after the answer has
@@ -104,6 +107,8 @@ type Gateway struct {
 	herd        *herd
 	values      *values
 	attempts    *attempts
+	memory      *fair.Pool // of all bodies
+	gate        *fair.Gate // of work on bodies
 	background  *background
 	unpriced    *unpriced
 	inflight    atomic.Int64
@@ -111,7 +116,8 @@ type Gateway struct {
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
-	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts()}
+	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
+		memory: fair.NewPool(0), gate: fair.NewGate(0)}
 	g.background = newBackground(g.endBackground)
 	g.unpriced = &unpriced{log: parts.Logger, metrics: parts.Metrics}
 	g.Replace(rules)
@@ -120,7 +126,10 @@ func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
 }
 
 // Replace puts new rules in force for the requests that begin from now on.
-func (g *Gateway) Replace(rules *Rules) { g.rules.Store(rules) }
+func (g *Gateway) Replace(rules *Rules) {
+	g.memory.Resize(rules.MaxBodiesBytes)
+	g.rules.Store(rules)
+}
 
 // Rules returns those in force.
 func (g *Gateway) Rules() *Rules { return g.rules.Load() }

@@ -39,6 +39,7 @@ const anonymous = "anonymous"
 type plan struct {
 	caller   caller
 	call     *dialect.Call
+	body     *body // of the call; nil: it is not a request's
 	dialect  dialect.Dialect
 	model    *Model
 	targets  []upstream.Target   // those of the model that speak the call's dialect

@@ -29,7 +29,7 @@ func statusOf(e *fault.Error) int {
 		return http.StatusBadRequest
 	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
 		return http.StatusTooManyRequests
-	case fault.UpstreamCapacity, fault.LimiterUnavailable:
+	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded:
 		return http.StatusServiceUnavailable
 	case fault.UpstreamError:
 		return http.StatusBadGateway

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/fair"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
@@ -36,7 +37,9 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		return
 	}
 	rec.caller = who
-	call, err := parse(w, r, rules, rt, params)
+	b := &body{gateway: g, team: who.team.Name, limit: rules.MaxBodyBytes}
+	defer b.release()
+	call, err := b.parse(w, r, rt, params)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
@@ -46,11 +49,12 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
-	p, err := g.planFor(rules, who, rt, call)
+	p, err := g.planFor(r.Context(), rules, who, rt, call)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
 	}
+	p.body = b
 	if p.maxWait, err = maxWaitOf(r.Header); err != nil {
 		g.refuse(w, rec, err)
 		return
@@ -74,14 +78,18 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 
 // planFor plans a call by what it will use, by its route's flat charge, or as
 // one about something stored.
-func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call) (*plan, error) {
+func (g *Gateway) planFor(ctx context.Context, rules *Rules, who caller, rt route, call *dialect.Call) (p *plan, err error) {
 	if rt.flat != nil {
 		return rt.flatPlan(rules, who, call), nil
 	}
 	if call.Endpoint.Operation == dialect.Stored {
 		return rules.storedPlan(who, rt.dialect, call)
 	}
-	return g.plan(rules, who, rt.dialect, call)
+	err = g.work(ctx, who.team.Name, len(call.Body), func(*fair.Turn) error {
+		p, err = g.plan(rules, who, rt.dialect, call)
+		return err
+	})
+	return p, err
 }
 
 // forward sends the call, relays the answer, and settles both the call's limits
@@ -110,7 +118,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 	if p.call.Stream { // which nobody tries again once it has begun; a document may still time out
 		rec.attempt.answer(resp.Status)
 	}
-	p.call.Body, p.call.Members = nil, nil // a stream may outlive its request by hours
+	p.body.done(p.call)
 	defer closeAnswer(resp, s)
 	rec.answered(w, resp)
 	g.relay(w, r, rules, s, resp, rec)
@@ -147,18 +155,6 @@ func unknownKey(why error) error {
 	}
 	e.NoRetry = true
 	return e
-}
-
-// parse reads the body and what the gateway needs of it.
-func parse(w http.ResponseWriter, r *http.Request, rules *Rules, rt route, params map[string]string) (*dialect.Call, error) {
-	body, err := readBody(w, r, rules.MaxBodyBytes)
-	if err != nil {
-		return nil, err
-	}
-	return rt.dialect.Parse(dialect.Request{
-		Endpoint: rt.endpoint, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
-		Header: dialect.Header(r.Header), Body: body, Params: params,
-	})
 }
 
 // admit completes the caller by its user, and refuses who is blocked.
@@ -216,7 +212,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if e.Limit != nil {
 		g.Metrics.Rejection(e.Limit.Scope, e.Limit.Name, string(e.Code), rec.caller.teamName(), "enforce")
 	}
-	if e.Code == fault.RequestTooLarge {
+	if e.Code == fault.RequestTooLarge || e.Code == fault.Overloaded { // the rest of the body is not read
 		w.Header().Set("Connection", "close")
 	}
 	rec.status = writeFault(w, rec.route.dialect, e, rec.id)

@@ -38,7 +38,7 @@ func TestABodyThatTurnsOutTooLargeIsRefusedAtItsFirstByteTooMany(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", &chunk{left: s.left})
 		r.ContentLength = -1
-		_, err := readBody(httptest.NewRecorder(), r, s.limit)
+		_, err := aBody(s.limit).read(httptest.NewRecorder(), r)
 		if got := fault.From(err); got == nil || got.Code != s.want {
 			t.Errorf("%s: got %v, want %s", s.what, err, s.want)
 		}
