@@ -63,7 +63,7 @@ func TestAPoolIsWholeAgainWhenAllIsGivenBack(t *testing.T) {
 }
 
 // Eight holders of one team want the gate all the time, each for a second. A
-// call of another team waits for the one at work alone.
+// call of another team waits for the one at work, and for who worked less.
 func TestAGateGoesByWhatATeamHasWorked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(1)
@@ -83,17 +83,18 @@ func TestAGateGoesByWhatATeamHasWorked(t *testing.T) {
 				mu.Unlock()
 			}
 		}
+		var all sync.WaitGroup
 		for range 8 {
-			go work("heavy", time.Second)
+			all.Go(func() { work("heavy", time.Second) })
 		}
 		for range 2 { // of a team that always wants more, too
-			go work("light", 10*time.Millisecond)
+			all.Go(func() { work("light", 10*time.Millisecond) })
 		}
 		time.Sleep(100 * time.Second)
 		start := time.Now()
 		turn, err := g.Enter(ctx, "modest")
-		if err != nil || time.Since(start) > time.Second {
-			t.Errorf("a team that came last: waited %v, %v; want a second at most", time.Since(start), err)
+		if err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("a team that came last: waited %v, %v; want a turn of each of the others at most", time.Since(start), err)
 		}
 		turn.Leave()
 		mu.Lock()
@@ -102,7 +103,7 @@ func TestAGateGoesByWhatATeamHasWorked(t *testing.T) {
 		}
 		mu.Unlock()
 		stop()
-		time.Sleep(2 * time.Second) // those at work end
+		all.Wait()
 	})
 }
 
@@ -135,7 +136,28 @@ func TestAYieldLetsAnotherTeamIn(t *testing.T) {
 		if err := long.Yield(ctx); err != nil { // nobody waits
 			t.Fatal(err)
 		}
+		behind := make(chan bool)
+		go func() {
+			turn, err := g.Enter(ctx, "long")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			close(behind)
+			turn.Leave()
+		}()
+		synctest.Wait()
+		if err := long.Yield(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		select {
+		case <-behind:
+			t.Error("a turn was yielded to the next of the same team")
+		default:
+		}
 		long.Leave()
+		<-behind
 	})
 }
 

@@ -27,9 +27,9 @@ type flow struct {
 // Turn is the right to work, from Enter to Leave. One goroutine uses it.
 type Turn struct {
 	gate  *Gate
-	team  string
+	flow  *flow
 	ready chan struct{} // closed when it may work
-	since time.Time     // when it began to
+	since time.Time     // when what it worked was last counted
 	in    bool          // it may work now
 }
 
@@ -45,28 +45,29 @@ func NewGate(n int) *Gate {
 // Enter waits until a team may work. It returns the Turn, which its holder must
 // Leave, or ctx's error.
 func (g *Gate) Enter(ctx context.Context, team string) (*Turn, error) {
-	t := &Turn{gate: g, team: team}
-	if err := t.enter(ctx); err != nil {
+	t := &Turn{gate: g, ready: make(chan struct{})}
+	g.mu.Lock()
+	f := g.teams[team]
+	if f == nil {
+		f = new(flow)
+		g.teams[team] = f
+	}
+	if f.working == 0 && len(f.waiting) == 0 {
+		f.worked = max(f.worked, g.least) // what it did not use is gone
+	}
+	t.flow = f
+	f.waiting = append(f.waiting, t)
+	g.admit()
+	g.mu.Unlock()
+	if err := t.await(ctx); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Turn) enter(ctx context.Context) error {
-	g := t.gate
-	t.ready = make(chan struct{})
-	g.mu.Lock()
-	f := g.teams[t.team]
-	if f == nil {
-		f = new(flow)
-		g.teams[t.team] = f
-	}
-	if f.working == 0 && len(f.waiting) == 0 {
-		f.worked = max(f.worked, g.least) // what it did not use is gone
-	}
-	f.waiting = append(f.waiting, t)
-	g.admit()
-	g.mu.Unlock()
+// await waits until t may work, or for ctx.
+func (t *Turn) await(ctx context.Context) error {
+	g, f := t.gate, t.flow
 	select {
 	case <-t.ready:
 		t.in = true
@@ -86,14 +87,23 @@ func (t *Turn) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Yield lets others work, if any wait, until its own turn comes again. It returns
-// ctx's error.
+// Yield lets another team work, if one waits that worked less, until its own turn
+// comes again, which is the next of its team. It returns ctx's error.
 func (t *Turn) Yield(ctx context.Context) error {
-	if !t.gate.wanted() {
+	g, f := t.gate, t.flow
+	g.mu.Lock()
+	f.worked += t.sinceBegan()
+	if next := g.next(); next == nil || next == f || next.worked >= f.worked {
+		g.mu.Unlock()
 		return ctx.Err()
 	}
-	t.Leave()
-	return t.enter(ctx)
+	t.in, t.ready = false, make(chan struct{})
+	f.working--
+	g.free++
+	f.waiting = append([]*Turn{t}, f.waiting...)
+	g.admit()
+	g.mu.Unlock()
+	return t.await(ctx)
 }
 
 // Leave ends the turn, if it has not ended. It does not block.
@@ -102,21 +112,21 @@ func (t *Turn) Leave() {
 		return
 	}
 	t.in = false
-	g := t.gate
+	g, f := t.gate, t.flow
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.teams[t.team]
-	f.worked += time.Since(t.since)
+	f.worked += t.sinceBegan()
 	f.working--
 	g.free++
 	g.admit()
 }
 
-// wanted reports whether anybody waits.
-func (g *Gate) wanted() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.next() != nil
+// sinceBegan is how long t has worked since it began to, or was last asked.
+func (t *Turn) sinceBegan() time.Duration {
+	now := time.Now()
+	d := now.Sub(t.since)
+	t.since = now
+	return d
 }
 
 // admit lets in as many as there is room for. mu is held.

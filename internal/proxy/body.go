@@ -21,8 +21,9 @@ import (
 type body struct {
 	gateway *Gateway
 	team    string
-	limit   int64 // the most bytes that it may have, sent or decoded
-	held    int64 // bytes of the pool
+	limit   int64      // the most bytes that it may have, sent or decoded
+	held    int64      // bytes of the pool
+	turn    *fair.Turn // at the gate; nil: it has none
 	// sent is the body as it was sent, compressed, if that is much smaller; else
 	// nil. encoding is its Content-Encoding.
 	sent     []byte
@@ -47,14 +48,13 @@ func (b *body) parse(w http.ResponseWriter, r *http.Request, rt route, params ma
 	if err != nil {
 		return nil, err
 	}
-	err = b.gateway.work(r.Context(), b.team, len(data), func(*fair.Turn) error {
-		call, err = rt.dialect.Parse(dialect.Request{
-			Endpoint: rt.endpoint, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
-			Header: dialect.Header(r.Header), Body: data, Params: params,
-		})
-		return err
+	if err := b.enter(r.Context(), len(data)); err != nil {
+		return nil, err
+	}
+	return rt.dialect.Parse(dialect.Request{
+		Endpoint: rt.endpoint, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		Header: dialect.Header(r.Header), Body: data, Params: params,
 	})
-	return call, err
 }
 
 // read reads r's body to its end, decoded from its Content-Encoding. It returns
@@ -88,19 +88,14 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// decode undoes the Content-Encoding of what was sent, in a turn at the gate.
-func (b *body) decode(ctx context.Context) (data []byte, err error) {
-	err = b.gateway.work(ctx, b.team, light+1, func(t *fair.Turn) error {
-		data, err = b.decodeIn(ctx, t)
-		return err
-	})
-	return data, err
-}
-
 // piece is how many bytes are decoded before others may have their turn.
 const piece = 256 << 10
 
-func (b *body) decodeIn(ctx context.Context, t *fair.Turn) ([]byte, error) {
+// decode undoes the Content-Encoding of what was sent.
+func (b *body) decode(ctx context.Context) ([]byte, error) {
+	if err := b.enter(ctx, light+1); err != nil {
+		return nil, err
+	}
 	r, err := coding.Open(b.encoding, bytes.NewReader(b.sent))
 	if err != nil {
 		return nil, b.undecodable(err)
@@ -121,7 +116,7 @@ func (b *body) decodeIn(ctx context.Context, t *fair.Turn) ([]byte, error) {
 		case err != nil:
 			return nil, b.undecodable(err)
 		}
-		if err := t.Yield(ctx); err != nil {
+		if err := b.turn.Yield(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -176,22 +171,26 @@ func (b *body) done(c *dialect.Call) {
 	b.release()
 }
 
-// release gives all bytes back.
+// release gives all bytes back, and the turn at the gate.
 func (b *body) release() {
+	b.rest()
 	b.give(b.held)
 	b.sent = nil
 }
 
-// work runs f on a body of size bytes, in a turn at the gate unless the body is
-// light; t is then nil. It returns f's error, or ctx's if that ended first.
-func (g *Gateway) work(ctx context.Context, team string, size int, f func(t *fair.Turn) error) error {
-	if size <= light {
-		return f(nil)
+// enter waits for a turn at the gate unless a body of size bytes is light, or b
+// has its turn already. It returns ctx's error if that ends first.
+func (b *body) enter(ctx context.Context, size int) (err error) {
+	if size > light && b.turn == nil {
+		b.turn, err = b.gateway.gate.Enter(ctx, b.team)
 	}
-	t, err := g.gate.Enter(ctx, team)
-	if err != nil {
-		return err
+	return err
+}
+
+// rest ends the turn at the gate.
+func (b *body) rest() {
+	if b.turn != nil {
+		b.turn.Leave()
+		b.turn = nil
 	}
-	defer t.Leave()
-	return f(t)
 }

@@ -147,7 +147,7 @@ func (s setting) build(t *testing.T) (*Rules, []*upstream.Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := &Rules{Directory: directory, Models: map[string]*Model{"m": m}, MaxBodyBytes: 1 << 20, MaxWaiting: 100, OnClientGone: Cancel}
+	rules := &Rules{Directory: directory, Models: map[string]*Model{"m": m}, MaxBodyBytes: 1 << 20, MaxBodiesBytes: 16 << 20, MaxWaiting: 100, OnClientGone: Cancel}
 	if s.rules != nil {
 		s.rules(rules)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
-	"llmgw/internal/fair"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
@@ -49,11 +48,12 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
-	p, err := g.planFor(r.Context(), rules, who, rt, call)
+	p, err := g.planFor(rules, who, rt, call)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
 	}
+	b.rest() // the work on it is done
 	p.body = b
 	if p.maxWait, err = maxWaitOf(r.Header); err != nil {
 		g.refuse(w, rec, err)
@@ -78,18 +78,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 
 // planFor plans a call by what it will use, by its route's flat charge, or as
 // one about something stored.
-func (g *Gateway) planFor(ctx context.Context, rules *Rules, who caller, rt route, call *dialect.Call) (p *plan, err error) {
+func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call) (*plan, error) {
 	if rt.flat != nil {
 		return rt.flatPlan(rules, who, call), nil
 	}
 	if call.Endpoint.Operation == dialect.Stored {
 		return rules.storedPlan(who, rt.dialect, call)
 	}
-	err = g.work(ctx, who.team.Name, len(call.Body), func(*fair.Turn) error {
-		p, err = g.plan(rules, who, rt.dialect, call)
-		return err
-	})
-	return p, err
+	return g.plan(rules, who, rt.dialect, call)
 }
 
 // forward sends the call, relays the answer, and settles both the call's limits
