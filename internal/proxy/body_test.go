@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"llmgw/internal/fair"
 	"llmgw/internal/fault"
@@ -136,4 +137,45 @@ func TestABodyHoldsMemoryUntilItsCallHasAnAnswerWhateverBecomesOfIt(t *testing.T
 			t.Errorf("%s: %d bytes are held after its end", s.what, held)
 		}
 	}
+}
+
+func TestACallHoldsItsBodyUntilTheProviderHasAnswered(t *testing.T) {
+	prompt := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 50_000) + `"}]}`
+	var began chan struct{} // made in the house, so that waiting for it is idle there
+	provider := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-began
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	inHouse(t, setting{}, provider, func(h *house) {
+		began = make(chan struct{})
+		a := h.open(chatPath, prompt)
+		synctest.Wait()
+		if held := h.memory.Held(); held < int64(len(prompt)) {
+			t.Errorf("%d bytes are held while the provider has not answered, want the %d of the body", held, len(prompt))
+		}
+		close(began)
+		a.until("data:")
+		if held := h.memory.Held(); held != 0 {
+			t.Errorf("%d bytes are held while the answer streams, want none", held)
+		}
+		a.leave()
+		h.idle()
+		h.memory.Take("t", 12<<20) // what all requests of the team have by now
+		for path, shape := range map[string]string{chatPath: `"code":"overloaded"`, "/v1/messages": `"error_code":"overloaded"`} {
+			got := h.ask(path, prompt)
+			if got.status != 503 || got.header.Get("X-LLMGW-Error-Code") != "overloaded" || got.header.Get("Retry-After") != "1" {
+				t.Errorf("%s: got %d %v, want 503 overloaded for a second", path, got.status, got.header)
+			}
+			if !strings.Contains(got.body, shape) {
+				t.Errorf("%s: got %s, want %s", path, got.body, shape)
+			}
+		}
+		if held := h.memory.Held(); held != 12<<20 {
+			t.Errorf("%d bytes are held, want those of before", held)
+		}
+	})
 }
