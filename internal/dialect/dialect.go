@@ -65,6 +65,9 @@ type Call struct {
 	// one choice; meaningful if HasMaxOutput.
 	MaxOutput    tokens.Count
 	HasMaxOutput bool
+	// UnsetOutput says that the request sets none, and that MaxOutput is the default
+	// of OpenAI's own servers, which others may not have: see Bounded.
+	UnsetOutput bool
 	// MaxOutputParam is the field that a bound would be written into, for
 	// cap_output.
 	MaxOutputParam string
@@ -79,6 +82,8 @@ type Call struct {
 	StreamOptions, IncludeUsage Span
 	// BodyObject is where the body's top-level object starts: its brace.
 	BodyObject int
+	// Sound is where the file of a call of Transcribe stands in Body, or empty.
+	Sound Span
 	// Picture is what a call of Images asks for.
 	Picture Picture
 	// NoOutput says that the operation produces no output tokens.
@@ -105,6 +110,12 @@ type Picture struct {
 	// many pictures it holds. Those of a JSON body are Members.
 	Prompt  Span
 	Sources int
+}
+
+// Bounded reports whether MaxOutput bounds the output of a server of some flavor
+// of the openai dialect.
+func (c *Call) Bounded(flavor string) bool {
+	return c.HasMaxOutput && (!c.UnsetOutput || flavor == "" || flavor == "openai" || flavor == "vllm")
 }
 
 // Span is a half-open range of byte offsets. The zero Span is empty.

@@ -131,25 +131,27 @@ func TestDataIsToldFromLanguage(t *testing.T) {
 	}
 }
 
-func TestTheSecondsOfSoundAndVideo(t *testing.T) {
+func TestTheSecondsOfSoundAndVideoThatCannotBeRead(t *testing.T) {
 	for _, s := range []struct {
 		f      family
 		size   int
 		format string
 		want   int
 	}{
-		{openAI, 48_000, "wav", 10}, {openAI, 48_001, "pcm16", 11}, {openAI, 16_000, "mp3", 10}, {openAI, 1, "mp3", 1}, {openAI, 0, "wav", 600},
-		{gemini, 48_000, "x-wav", 32}, {gemini, 48_000, "l16", 32}, {gemini, 16_000, "ogg", 32}, {gemini, 0, "", 60 * 32},
+		{openAI, 48_000, "wav", 640}, {openAI, 48_003, "pcm16", 11}, {openAI, 15_000, "mp3", 200}, {openAI, 3, "mp3", 1}, {openAI, 0, "wav", 600},
+		{gemini, 48_000, "l16", 96}, {gemini, 15_000, "ogg", 640}, {gemini, 0, "", 60 * 32},
 	} {
-		if got := audioTokens(s.f, s.size, s.format); got != s.want {
+		r := reader{model: model{family: s.f}}
+		if got := r.audioTokens([]byte(bytesOf(s.size)), s.format); got != s.want {
 			t.Errorf("%d bytes of %q: %d, want %d", s.size, s.format, got, s.want)
 		}
 	}
 	if got := Sound(90); got != 900 {
 		t.Errorf("a minute and a half: %d, want 900", got)
 	}
-	for size, want := range map[int]int{0: 60 * 263, 1: 263, 125_000: 263, 125_001: 526} {
-		if got := videoTokens(size); got != want {
+	for size, want := range map[int]int{0: 60 * 263, 3: 263, 124_998: 263, 125_001: 526} {
+		r := reader{}
+		if got := r.videoTokens([]byte(bytesOf(size))); got != want {
 			t.Errorf("%d bytes of video: %d, want %d", size, got, want)
 		}
 	}

@@ -265,7 +265,7 @@ func (r *Rules) mostOutput(c *dialect.Call, name string) tokens.Count {
 	if bound <= 0 {
 		bound = defaultOutput
 	}
-	if c.HasMaxOutput {
+	if c.Bounded(r.Flavor) {
 		bound = max(0, c.MaxOutput)
 	}
 	if n, ok := ruledOutput(c, name); ok {

@@ -3,14 +3,15 @@ package estimate
 import (
 	"bytes"
 	"encoding/base64"
+	"math"
+	"slices"
 
 	"llmgw/internal/jsonscan"
 	"llmgw/internal/tokens"
 )
 
 // Rates of media per second, in tokens and in bytes where the length is not
-// known: 24 kHz, 16 bit for raw sound, 128 kbit/s for compressed, 1 Mbit/s for
-// video.
+// known: 24 kHz, 16 bit for raw sound, 1 Mbit/s for video.
 const (
 	openAIAudio = 10
 	geminiAudio = 32
@@ -19,7 +20,7 @@ const (
 	remoteSeconds = 60 // of sound and video that are not in the request
 
 	rawAudioBytes = 48_000
-	audioBytes    = 16_000
+	slowRawBytes  = 16_000 // 8 kHz
 	videoBytes    = 125_000
 )
 
@@ -48,9 +49,9 @@ func (r *reader) media(mediaType, data, detail []byte) {
 	}
 	switch string(kind) {
 	case "audio":
-		r.sound(audioTokens(r.model.family, decodedSize(data), string(sub)))
+		r.sound(r.audioTokens(data, string(sub)))
 	case "video":
-		r.t.media += videoTokens(decodedSize(data))
+		r.t.media += r.videoTokens(data)
 	case "text":
 		r.t.media += base64.StdEncoding.DecodedLen(len(data)) / 3
 	case "application":
@@ -90,7 +91,7 @@ func (r *reader) audio(value []byte) {
 		return
 	}
 	format := unescaped(find(value, "format"))
-	r.sound(audioTokens(r.model.family, decodedSize(data), string(format)))
+	r.sound(r.audioTokens(data, string(format)))
 }
 
 // sound adds so many tokens of sound.
@@ -107,7 +108,7 @@ func (r *reader) video(value []byte) {
 			data = unescaped(find(find(value, "source"), "bytes"))
 		}
 	}
-	r.t.media += videoTokens(decodedSize(data))
+	r.t.media += r.videoTokens(data)
 }
 
 // file counts a document: data or a reference in an object, or data alone.
@@ -148,30 +149,70 @@ func decodedSize(data []byte) int {
 	return base64.StdEncoding.DecodedLen(len(data))
 }
 
-// audioTokens is the price of so many bytes of sound; 0: of what is elsewhere.
-func audioTokens(f family, size int, format string) int {
-	perSecond, rate := openAIAudio, audioBytes
-	if f == gemini {
-		perSecond = geminiAudio
+// audioTokens is the price of sound in base64, by how long it lasts; of sound
+// that is elsewhere, a minute.
+func (r *reader) audioTokens(data []byte, format string) int {
+	if size := decodedSize(data); size == 0 {
+		return remoteSeconds * r.audioRate()
 	}
-	if size == 0 {
-		return remoteSeconds * perSecond
+	return r.soundTokens(r.decoded(data), format)
+}
+
+// soundTokens is the price of sound. Where its container does not say how long
+// it lasts, it is taken to be as long as so many bytes can be.
+func (r *reader) soundTokens(data []byte, format string) int {
+	seconds, ok := duration(data)
+	if !ok {
+		rate := slowestSound
+		switch format {
+		case "pcm", "pcm16":
+			rate = rawAudioBytes
+		case "l16":
+			rate = slowRawBytes
+		}
+		seconds = float64(len(data)) / float64(rate)
 	}
-	switch format {
-	case "wav", "x-wav", "pcm", "pcm16", "l16":
-		rate = rawAudioBytes
+	return max(1, int(math.Ceil(seconds*float64(r.audioRate()))))
+}
+
+// audioRate is how many tokens a second of sound is.
+func (r *reader) audioRate() int {
+	if r.model.family == gemini {
+		return geminiAudio
 	}
-	return max(1, (size*perSecond+rate-1)/rate)
+	return openAIAudio
+}
+
+// decoded returns what base64 holds, until the next call. Of what is broken the
+// rest is zeros, as long as it would be.
+func (r *reader) decoded(data []byte) []byte {
+	size := base64.StdEncoding.DecodedLen(len(data))
+	r.out = slices.Grow(r.out[:0], size)[:size]
+	clear(r.out)
+	encoding := base64.StdEncoding
+	if bytes.ContainsAny(data[:min(len(data), 4096)], "-_") {
+		encoding = base64.URLEncoding
+	}
+	n, err := encoding.Decode(r.out, data)
+	if err == nil {
+		r.out = r.out[:n]
+	}
+	return r.out
 }
 
 // Sound is what a provider that bills seconds of sound would count for them in
 // tokens, by OpenAI's rate.
 func Sound(seconds int64) tokens.Count { return tokens.Count(seconds * openAIAudio) }
 
-// videoTokens is the price of so many bytes of video; 0: of what is elsewhere.
-func videoTokens(size int) int {
+// videoTokens is the price of video in base64, by how long it lasts, else by its
+// size; of video that is elsewhere, a minute.
+func (r *reader) videoTokens(data []byte) int {
+	size := decodedSize(data)
 	if size == 0 {
 		return remoteSeconds * geminiVideo
+	}
+	if seconds, ok := duration(r.decoded(data)); ok {
+		return max(1, int(math.Ceil(seconds*geminiVideo)))
 	}
 	return geminiVideo * ((size + videoBytes - 1) / videoBytes)
 }

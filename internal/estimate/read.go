@@ -129,7 +129,11 @@ func (r *reader) body(c *dialect.Call) {
 	}
 	switch r.operation {
 	case dialect.Transcribe:
-		r.sound(audioTokens(r.model.family, len(c.Body), ""))
+		file := c.Body
+		if !c.Sound.Empty() && c.Sound.End <= len(file) {
+			file = file[c.Sound.Start:c.Sound.End]
+		}
+		r.sound(r.soundTokens(file, ""))
 	case dialect.Images:
 		r.pictures(c)
 	}

@@ -187,7 +187,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	if p.maxWait >= 0 {
 		j.MaxWait = max(0, p.maxWait-rec.held.waited)
 	}
-	if p.model.CapOutput && !p.call.HasMaxOutput {
+	if p.model.CapOutput && (!p.call.HasMaxOutput || p.call.UnsetOutput) {
 		j.CapOutput = p.estimate.MaxOutput // never what was learned: it would cut answers off
 	}
 	return j

@@ -95,14 +95,11 @@ func parseConverse(c *dialect.Call, b request.Body) error {
 // parseInvoke reads the bounds of all vendors: the largest counts.
 func parseInvoke(c *dialect.Call, b request.Body) error {
 	c.User = b.User()
-	switch {
-	case strings.Contains(c.Model, "embed"):
-		c.Endpoint.Operation, c.NoOutput = dialect.Embeddings, true
-		return nil
-	case strings.Contains(c.Model, "rerank"):
-		c.Endpoint.Operation, c.NoOutput = dialect.Rerank, true
+	if o := kindOf(c.Model, b); o != dialect.Chat {
+		c.Endpoint.Operation, c.NoOutput = o, true
 		return nil
 	}
+	c.MaxOutputParam = boundParam(b)
 	least := request.FromOne
 	if _, ok := b.Find("anthropic_version"); ok {
 		least = request.FromZero // it warms the cache
@@ -110,7 +107,7 @@ func parseInvoke(c *dialect.Call, b request.Body) error {
 	if err := widen(c, b, least, "max_tokens", "max_completion_tokens", "max_gen_len", "max_tokens_to_sample", "max_new_tokens", "maxTokens"); err != nil {
 		return err
 	}
-	for _, nested := range [...]struct{ within, key string }{{"textGenerationConfig", "maxTokenCount"}, {inference, "maxTokens"}, {inference, "max_new_tokens"}} {
+	for _, nested := range [...]struct{ within, key string }{{titan, "maxTokenCount"}, {inference, "maxTokens"}, {inference, "max_new_tokens"}} {
 		config, ok, err := b.Within(nested.within)
 		if err != nil {
 			return err
@@ -123,6 +120,51 @@ func parseInvoke(c *dialect.Call, b request.Body) error {
 		}
 	}
 	return nil
+}
+
+// kindOf is what a request asks for, by what vendors' models of that kind need in
+// its body. What may produce text is Chat. A model's name says nothing, but of
+// Titan, whose shortest body is the same for both kinds.
+func kindOf(model string, b request.Body) dialect.Operation {
+	has := func(keys ...string) bool {
+		for _, key := range keys {
+			if _, ok := b.Find(key); !ok {
+				return false
+			}
+		}
+		return true
+	}
+	for _, key := range [...]string{"messages", "prompt", "message", inference, titan, "anthropic_version", "system", "chat_history"} {
+		if has(key) {
+			return dialect.Chat
+		}
+	}
+	switch {
+	case has("texts", "input_type"), has("images", "input_type"), has("inputs", "input_type"), // Cohere
+		has("inputText", "dimensions"), has("inputText", "normalize"), has("inputText", "embeddingTypes"), has("inputImage"), // Amazon Titan
+		has("inputText") && strings.Contains(model, "titan-embed"),
+		has("taskType", "singleEmbeddingParams"), has("taskType", "segmentedEmbeddingParams"): // Amazon Nova
+		return dialect.Embeddings
+	case has("query", "documents"): // Cohere, Amazon
+		return dialect.Rerank
+	}
+	return dialect.Chat
+}
+
+// titan is the member with the bounds of Amazon Titan.
+const titan = "textGenerationConfig"
+
+// boundParam is the member that bounds the output of the vendor whose body this
+// is; empty if that cannot be seen.
+func boundParam(b request.Body) string {
+	for _, vendor := range [...]struct{ key, param string }{
+		{"anthropic_version", "max_tokens"}, {inference, inference + ".maxTokens"}, {titan, titan + ".maxTokenCount"}, {"inputText", titan + ".maxTokenCount"},
+	} {
+		if _, ok := b.Find(vendor.key); ok {
+			return vendor.param
+		}
+	}
+	return ""
 }
 
 // widen raises the call's bound to the largest of some members.

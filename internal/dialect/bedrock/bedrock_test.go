@@ -259,3 +259,54 @@ func TestAFailureOfTheProviderKeepsTheNameOfItsStatus(t *testing.T) {
 		}
 	}
 }
+
+func TestTheKindOfACallIsThatOfItsBodyWhateverItsModelIsCalled(t *testing.T) {
+	for _, s := range []struct {
+		model, body string
+		kind        dialect.Operation
+	}{
+		{"my-embedded-claude", `{"anthropic_version":"bedrock-2023-05-31","max_tokens":9000,"messages":[]}`, dialect.Chat},
+		{"embed-llama", `{"prompt":"a"}`, dialect.Chat},
+		{"rerank-nova", `{"messages":[],"inferenceConfig":{"maxTokens":5}}`, dialect.Chat},
+		{"embed-command", `{"message":"a","query":"b","documents":[]}`, dialect.Chat},
+		{"embed-titan-text", `{"inputText":"a","textGenerationConfig":{}}`, dialect.Chat},
+		{"embed-titan-text", `{"inputText":"a"}`, dialect.Chat},
+		{"anything", `{}`, dialect.Chat},
+		{"vectors", `{"texts":["a"],"input_type":"search_query"}`, dialect.Embeddings},
+		{"vectors", `{"inputText":"a","dimensions":256}`, dialect.Embeddings},
+		{"amazon.titan-embed-text-v2:0", `{"inputText":"a"}`, dialect.Embeddings},
+		{"vectors", `{"taskType":"SINGLE_EMBEDDING","singleEmbeddingParams":{}}`, dialect.Embeddings},
+		{"order", `{"query":"a","documents":["b"],"top_n":1}`, dialect.Rerank},
+	} {
+		c, err := parse(t, "/model/"+s.model+"/invoke", s.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Endpoint.Operation != s.kind || c.NoOutput != (s.kind != dialect.Chat) {
+			t.Errorf("%s %s: got %s, no output %v, want %s", s.model, s.body, c.Endpoint.Operation, c.NoOutput, s.kind)
+		}
+	}
+}
+
+func TestTheBoundIsWrittenWhereAVendorTakesIt(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"inputText":"a"}`: `{"textGenerationConfig":{"maxTokenCount":9},"inputText":"a"}`,
+		`{"inputText":"a","textGenerationConfig":{"topP":1}}`:    `{"inputText":"a","textGenerationConfig":{"maxTokenCount":9,"topP":1}}`,
+		`{"messages":[],"inferenceConfig":{}}`:                   `{"messages":[],"inferenceConfig":{"maxTokens":9}}`,
+		`{"messages":[],"inferenceConfig":{"max_new_tokens":5}}`: `{"messages":[],"inferenceConfig":{"max_new_tokens":5}}`,
+		`{"anthropic_version":"v","messages":[]}`:                `{"max_tokens":9,"anthropic_version":"v","messages":[]}`,
+		`{"prompt":"a"}`: `{"prompt":"a"}`, // nobody knows whose it is
+	} {
+		c, err := parse(t, "/model/m/invoke", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := New().Prepare(c, dialect.Upstream{BaseURL: "https://x", MaxOutput: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(bytes.Join(out.Body, nil)); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}

@@ -45,14 +45,20 @@ func escape(model string) string {
 	return strings.ReplaceAll(url.QueryEscape(model), "+", "%20")
 }
 
-// edits writes Converse's bound on output where the call is to have one.
+// edits writes the bound on output where the call is to have one.
 func edits(c *dialect.Call, to dialect.Upstream) []request.Edit {
 	if to.MaxOutput <= 0 || c.HasMaxOutput || c.MaxOutputParam == "" {
 		return nil
 	}
 	value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
-	if at, ok := jsonscan.Find(c.Request.Body, c.BodyObject, inference); ok && at.KindOf(c.Request.Body) == jsonscan.Object {
-		return []request.Edit{request.MemberOf(c.Request.Body, at.Start, "maxTokens", value)}
+	within, key, nested := strings.Cut(c.MaxOutputParam, ".")
+	if !nested {
+		return []request.Edit{request.Member(c, within, value)}
 	}
-	return []request.Edit{request.Member(c, inference, append(append([]byte(`{"maxTokens":`), value...), '}'))}
+	if at, ok := jsonscan.Find(c.Request.Body, c.BodyObject, within); ok && at.KindOf(c.Request.Body) == jsonscan.Object {
+		return []request.Edit{request.MemberOf(c.Request.Body, at.Start, key, value)}
+	}
+	object := append([]byte{'{'}, request.AppendString(nil, key)...)
+	object = append(append(object, ':'), value...)
+	return []request.Edit{request.Member(c, within, append(object, '}'))}
 }

@@ -27,7 +27,7 @@ func parseForm(c *dialect.Call, boundary string) error {
 		return err
 	}
 	text := func(name string) string { return string(c.Request.Body[f.fields[name].Start:f.fields[name].End]) }
-	c.ModelSpan = f.fields["model"]
+	c.ModelSpan, c.Sound = f.fields["model"], f.sound
 	if c.Model == "" {
 		c.Model = text("model")
 	}
@@ -74,6 +74,7 @@ func formNumber(name, value string, least request.Least) (n tokens.Count, ok boo
 type formParts struct {
 	fields   map[string]dialect.Span // its short fields, and its prompt
 	pictures int
+	sound    dialect.Span // its largest file
 }
 
 // readForm finds the short fields of a form. A field that comes twice is an
@@ -155,6 +156,11 @@ func (f *formParts) add(head []byte, value dialect.Span) error {
 		}
 	case "image", "image[]", "mask":
 		f.pictures++
+		return nil
+	case "file", "file[]":
+		if value.End-value.Start > f.sound.End-f.sound.Start {
+			f.sound = value
+		}
 		return nil
 	default:
 		return nil

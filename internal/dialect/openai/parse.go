@@ -123,7 +123,7 @@ func parseOperation(c *dialect.Call, b request.Body) (err error) {
 			return err
 		}
 		if !c.HasMaxOutput {
-			c.MaxOutput, c.HasMaxOutput = completionDefault, true
+			c.MaxOutput, c.HasMaxOutput, c.UnsetOutput = completionDefault, true, true
 		}
 		c.Choices, err = choices(b, prompts(b))
 	case dialect.Responses:

@@ -78,7 +78,7 @@ func bodyOf(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool)
 		edits = append(edits, inject(c))
 		injected = true
 	}
-	if to.MaxOutput > 0 && !c.HasMaxOutput && c.MaxOutputParam != "" {
+	if to.MaxOutput > 0 && !c.Bounded(to.Flavor) && c.MaxOutputParam != "" {
 		value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
 		edits = append(edits, request.Member(c, boundParam(c, to.Flavor), value))
 	}

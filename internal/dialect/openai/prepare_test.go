@@ -62,6 +62,11 @@ func TestTheModelAndABoundAreWrittenInPlace(t *testing.T) {
 		{"a bound of null", "/v1/chat/completions", `{"max_completion_tokens":null,"model":"m"}`, "openai", 9, `{"max_completion_tokens":9,"model":"up\"1"}`},
 		{"no second bound", "/v1/chat/completions", `{"model":"m","max_tokens":5}`, "openai", 9, `{"model":"up\"1","max_tokens":5}`},
 		{"a response's bound", "/v1/responses", `{"model":"m"}`, "", 9, `{"max_output_tokens":9,"model":"up\"1"}`},
+		{"a completion's bound where the server has none", "/v1/completions", `{"model":"m","prompt":"a"}`, "llamacpp", 9, `{"max_tokens":9,"model":"up\"1","prompt":"a"}`},
+		{"likewise", "/v1/completions", `{"model":"m","prompt":"a"}`, "lmstudio", 9, `{"max_tokens":9,"model":"up\"1","prompt":"a"}`},
+		{"a completion's bound that the server has", "/v1/completions", `{"model":"m","prompt":"a"}`, "", 9, `{"model":"up\"1","prompt":"a"}`},
+		{"that vLLM has too", "/v1/completions", `{"model":"m","prompt":"a"}`, "vllm", 9, `{"model":"up\"1","prompt":"a"}`},
+		{"llama.cpp's own bound", "/v1/completions", `{"model":"m","n_predict":5}`, "llamacpp", 9, `{"model":"up\"1","n_predict":5}`},
 		{"nothing to bound", "/v1/embeddings", `{"model":"m"}`, "", 9, `{"model":"up\"1"}`},
 		{"a model that was left out", "/v1/moderations", `{}`, "", 0, `{"model":"up\"1"}`},
 	} {

@@ -259,8 +259,10 @@ func (m *Meter) settleZeros(report *dialect.Report) {
 	if report.InputKnown && report.Complete && !r.content {
 		report.OutputKnown = true
 	}
-	if m.noOutput {
-		report.Usage.Output, report.Usage.Reasoning, report.Usage.AudioOutput, report.Usage.ImageOutput = 0, 0, 0, 0
+	if m.noOutput { // unless one is reported all the same, which is then billed
+		if !r.counts.has(Output, ThoughtsApart) {
+			report.Usage.Output, report.Usage.Reasoning = 0, 0
+		}
 		report.OutputKnown = true
 	}
 	report.Counted = min(report.Counted, tokens.MaxCount)
