@@ -151,12 +151,12 @@ func shape(stream string) string {
 
 func TestC11AnEventOfTwoMegabytesPassesAndUsageAfterItCounts(t *testing.T) {
 	w := start(t, setup{limits: tokensLimit()})
-	a := w.Post(secret, chat, ask("sim-in10-out20-big2m", streamed))
+	a := w.Post(secret, chat, ask("sim-in10-out20-report400000-big2m", streamed))
 	if len(a.Body) < 2<<20 || !strings.Contains(a.Body, "[DONE]") {
 		t.Fatalf("got %d bytes, want the whole event", len(a.Body))
 	}
-	if got := w.spent("tokens"); got != 30 {
-		t.Errorf("charged %d, want 30", got)
+	if got := w.spent("tokens"); got != 400_010 {
+		t.Errorf("charged %d, want 400,010", got)
 	}
 	w.settled()
 }

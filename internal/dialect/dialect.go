@@ -184,6 +184,8 @@ type Meter interface {
 	End() []byte
 	// Report tells what was seen so far. It may be called at any time.
 	Report() Report
+	// Due is that of Report, at no cost.
+	Due() bool
 }
 
 // Report is what a Meter has seen.
@@ -206,6 +208,9 @@ type Report struct {
 	// or the stream's terminal event. Of what is neither, such as sound, only
 	// the end of the transfer tells.
 	Complete bool
+	// Due says that all of a stream that a client reads has come, and the usage
+	// that the provider reports behind it has not; Billed, that it has come too.
+	Due, Billed bool
 	// Unreadable says that the answer is not what its header says, no JSON or in
 	// another or an unknown encoding; Counted is then by its size.
 	Unreadable bool

@@ -159,7 +159,7 @@ func (b *background) close() {
 func (g *Gateway) endBackground(rec *record, r *dialect.Report) {
 	s := rec.settlement
 	if r != nil {
-		s.ending = metered(s.plan, rec.ending.outcome, http.StatusOK, *r)
+		s.ending = s.withLost(metered(s.plan, rec.ending.outcome, http.StatusOK, *r))
 	}
 	rec.ending = s.ending
 	s.charge(s.ending)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
@@ -21,18 +22,34 @@ const (
 	refused           outcome = "refused"
 	invalid           outcome = "invalid"
 	internalError     outcome = "internal"
+	shutdown          outcome = "shutdown" // the gateway cut it, since it stops
 )
+
+// ErrShutdown is the cause by which the context of a request ends that is cut
+// because the gateway stops.
+var ErrShutdown = errors.New("proxy: the gateway stops")
+
+// leftBy names why the client's context ended.
+func leftBy(client context.Context) outcome {
+	if errors.Is(context.Cause(client), ErrShutdown) {
+		return shutdown
+	}
+	return clientGone
+}
 
 // ending is how a call ended and what it is charged.
 //
-//	                       sent to provider?  output came?  charged
-//	refused, invalid       no                 no            nothing
-//	no answer, an error    yes                no            nothing
-//	client left early      yes                no            the input
-//	client left, cut       yes                yes           what is known, else counted
-//	completed              yes                yes           what the provider says, else counted
-//	goes on without us     yes                later         what is told of its end, else the whole reservation
-//	panic                  ?                  ?             nothing
+//	                        sent to provider?  output came?  charged
+//	refused, invalid        no                 no            nothing
+//	no answer, an error     yes                no            nothing
+//	left early, timed out   yes                no            the input, and what such calls use unseen
+//	left, cut, timed out    yes                yes           what is known, else counted, and what such calls use unseen
+//	completed               yes                yes           what the provider says, unless more was seen; else counted
+//	goes on without us      yes                later         what is reported of its end, else the whole reservation
+//	panic                   ?                  ?             nothing
+//
+// Who leaves early is the client, or this gateway when it stops. What calls use
+// unseen is learned: see estimate.Unseen.
 type ending struct {
 	outcome   outcome
 	usage     tokens.Usage
@@ -46,17 +63,23 @@ var worst = ending{outcome: internalError}
 // refunded ends a call that used nothing.
 func refunded(o outcome) ending { return ending{outcome: o} }
 
-// inputOnly ends a call whose client left after the request was sent and before
-// any answer: the provider has read the prompt.
-func inputOnly(p *plan) ending {
-	if p.call.Detached {
-		return wholeReserve(p, clientGone)
+// leftEarly ends a call that its i-th target had, and whose answer nobody waited
+// for: the provider has read the prompt, and may have written all of a document.
+func leftEarly(p *plan, i int, o outcome) ending {
+	switch {
+	case p.call.Detached || p.flat:
+		return wholeReserve(p, o)
+	case p.call.RequestsOnly:
+		return ending{outcome: o, estimated: true, requests: p.requests}
 	}
-	return ending{outcome: clientGone, usage: tokens.Usage{Input: p.estimate.Input, Tiers: p.estimate.Allows.Tiers}, estimated: true, requests: p.requests}
+	seen := dialect.Report{Stream: p.call.Stream}
+	u := tokens.Usage{Input: p.inputOf(i), Output: p.produced(i, seen), Tiers: p.estimate.Allows.Tiers}
+	return ending{outcome: o, usage: u, estimated: true, requests: p.requests}
 }
 
 // wholeReserve ends a call of which nobody here will see what it comes to: its
-// client left, by the policy charge_estimate, or it goes on in the background.
+// client left, by the policy charge_estimate, it goes on in the background, or
+// its answer cannot be read.
 func wholeReserve(p *plan, o outcome) ending {
 	return ending{outcome: o, usage: p.reserved(), estimated: true, requests: p.requests}
 }
@@ -75,62 +98,86 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 	if !r.TierKnown {
 		e.usage.Tiers |= p.estimate.Allows.Tiers
 	}
-	if p.flat {
+	switch {
+	case p.flat:
 		e.usage = p.reserved()
 		return e
-	}
-	if p.call.RequestsOnly {
+	case p.call.RequestsOnly:
 		e.usage = tokens.Usage{}
 		return e
-	}
-	if p.call.Detached && !r.Complete && r.Failure == nil {
+	case p.call.Detached && !r.Complete && r.Failure == nil:
+		return wholeReserve(p, o)
+	case r.Unreadable && !r.OutputKnown && !p.call.NoOutput:
 		return wholeReserve(p, o)
 	}
-	if !r.InputKnown {
-		e.usage.Input, e.usage.CachedInput, e.usage.CacheWrite = p.expected().Input, 0, 0
+	if !r.InputKnown || r.Usage.Input == 0 && r.Content {
+		e.usage.Input, e.usage.CachedInput, e.usage.CacheWrite = p.inputOf(p.at), 0, 0
 		if r.Seconds > 0 {
 			e.usage.Input = estimate.Sound(r.Seconds)
 		}
 		e.estimated = true
 	}
-	if p.call.NoOutput {
+	if p.call.NoOutput || p.believes(r) {
 		return e
 	}
-	if !r.OutputKnown {
-		most := p.expected().Output
-		switch {
-		case unseen(p.call.Endpoint.Operation):
-			e.usage.Output = most
-		case r.Unreadable:
-			e.usage.Output = max(e.usage.Output, min(r.Counted, most))
-		default:
-			e.usage.Output = max(e.usage.Output, r.Counted)
-		}
-		e.estimated = true
+	e.usage.Output, e.estimated = max(e.usage.Output, p.produced(p.at, r)), true
+	if unseen(p.call.Endpoint.Operation) {
+		e.usage.Output = p.expected().Output
 	}
 	return e
 }
 
-// unseen tells whether the output of an operation, pictures or sound, does not
+// inputOf is the input of a call that its i-th target had and did not report.
+func (p *plan) inputOf(i int) tokens.Count {
+	return max(p.expectedOf(i).Input, p.unseenBy(i).Input)
+}
+
+// produced is the output that the i-th target has produced for r, as far as it
+// was counted, and as calls of this kind use unseen: all reasoning comes before
+// the text, and all of a document before its first byte.
+func (p *plan) produced(i int, r dialect.Report) tokens.Count {
+	most, u := p.expectedOf(i).Output, p.unseenBy(i)
+	n := min(tokens.Add(r.Counted, u.Hidden), max(r.Counted, most))
+	if !r.Stream && !r.Complete {
+		n = max(n, min(u.Output, most))
+	}
+	return n
+}
+
+// believes reports whether the output that r reports is the bill: not less than
+// half of what was seen of it, which no tokenizer explains, nor a running count
+// without what such calls hide.
+func (p *plan) believes(r dialect.Report) bool {
+	switch {
+	case !r.OutputKnown:
+		return false
+	case r.Complete && !r.Due || r.Billed || r.Failure != nil:
+		return r.Usage.Output >= r.Counted/2
+	default:
+		return r.Usage.Output+r.Counted/2 >= p.produced(p.at, r)
+	}
+}
+
+// unseen reports whether the output of an operation, pictures or sound, does not
 // show how many tokens it is: without a report it costs what was reserved.
 func unseen(o dialect.Operation) bool { return o == dialect.Images || o == dialect.Speech }
 
-// unanswered is how a call ends that got no answer.
+// unanswered is how a call ends that got no answer. sent says that its request
+// is at the provider.
 func unanswered(p *plan, client context.Context, sent bool, err error) ending {
-	if client.Err() != nil {
-		if sent {
-			return inputOnly(p)
-		}
-		return refunded(clientGone)
+	o := upstreamError
+	switch code := fault.From(err).Code; {
+	case client.Err() != nil:
+		o = leftBy(client)
+	case code == fault.UpstreamTimeout:
+		o = timedOut
+	case code == fault.UpstreamCapacity:
+		o = refused
 	}
-	switch fault.From(err).Code {
-	case fault.UpstreamTimeout:
-		return refunded(timedOut)
-	case fault.UpstreamCapacity:
-		return refunded(refused)
-	default:
-		return refunded(upstreamError)
+	if sent && (o == timedOut || client.Err() != nil) {
+		return leftEarly(p, p.at, o)
 	}
+	return refunded(o)
 }
 
 // unbegun is how a call ends whose answer broke before the client got anything
@@ -165,10 +212,10 @@ func (a *relayed) chargesAll(o outcome) bool {
 // outcome names how the transfer ended.
 func (a *relayed) outcome(err error, report dialect.Report) outcome {
 	switch {
-	case report.Complete && a.after == 0:
+	case report.Complete && a.after == 0 && !(report.Due && err != nil), report.Billed && a.after == 0 && a.left():
 		return completed // also if the client left after all of it
 	case a.gone || err != nil && a.client.Err() != nil:
-		return clientGone
+		return leftBy(a.client)
 	case err == nil && !a.streams && a.resp.Status >= 400, a.streams && report.Failure != nil:
 		return upstreamError // the provider says itself that it failed
 	case err != nil && fault.From(err).Code == fault.UpstreamTimeout:

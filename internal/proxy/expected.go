@@ -68,18 +68,25 @@ func (p *plan) rulesFor(t upstream.Target) estimate.Rules {
 }
 
 // answeredBy notes which target has p.
-func (p *plan) answeredBy(t upstream.Target) {
-	if i := slices.Index(p.targets, t); i >= 0 {
-		p.at = i
-	}
-}
+func (p *plan) answeredBy(t upstream.Target) { p.at = max(0, slices.Index(p.targets, t)) }
 
 // expected is the estimate for the target that has p, or will have it first.
-func (p *plan) expected() estimate.Estimate {
+func (p *plan) expected() estimate.Estimate { return p.expectedOf(p.at) }
+
+// expectedOf is the estimate for the i-th target.
+func (p *plan) expectedOf(i int) estimate.Estimate {
 	if p.each == nil {
 		return p.estimate
 	}
-	return p.each[p.at]
+	return p.each[i]
+}
+
+// unseenBy is what calls like p use unseen at the i-th target.
+func (p *plan) unseenBy(i int) estimate.Unseen {
+	if p.learned == nil {
+		return estimate.Unseen{}
+	}
+	return p.learned.Unseen(p.call, p.rulesFor(p.targets[i]), p.expectedOf(i))
 }
 
 // counters returns how the output of a target is counted.

@@ -12,7 +12,7 @@
 //	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
 //	              values.go how many users and addresses are told apart
 //	attempt.go    several attempts of one call, retry.go those that have no name
-//	stream.go     the answer, byte for byte
+//	stream.go     the answer, byte for byte; lifeline.go for how long it is read
 //	ending.go     how a call can end and what it is then charged, settle.go that it is once
 //	record.go     what is told of it afterwards, entry.go to the usage log, cause.go why
 //	              a provider failed
@@ -24,8 +24,6 @@
 package proxy
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -142,33 +140,6 @@ func (g *Gateway) SetEnforcement(m Enforcement) { g.enforcement.Store(m) }
 
 // Inflight is the number of calls being served.
 func (g *Gateway) Inflight() int { return int(g.inflight.Load()) }
-
-// sendContext is the context of the call to the provider. It ends with the
-// client unless the rules drain answers; then the client's leaving ends it only
-// while no answer has come, and after that a bound of time.
-func sendContext(client context.Context, rules *Rules) (ctx context.Context, answered func(), cancel context.CancelFunc) {
-	if rules.OnClientGone != Drain {
-		ctx, cancel = context.WithCancel(client)
-		return ctx, func() {}, cancel
-	}
-	ctx, cancelSend := context.WithCancel(context.WithoutCancel(client))
-	var came atomic.Bool
-	var timer atomic.Pointer[time.Timer]
-	stop := context.AfterFunc(client, func() {
-		if !came.Load() || errors.Is(context.Cause(client), errSuperseded) {
-			cancelSend()
-			return
-		}
-		timer.Store(time.AfterFunc(rules.DrainTime, cancelSend))
-	})
-	return ctx, func() { came.Store(true) }, func() {
-		stop()
-		if t := timer.Load(); t != nil {
-			t.Stop()
-		}
-		cancelSend()
-	}
-}
 
 // Waiting is the number of requests held by limits that let them wait.
 func (g *Gateway) Waiting() int {

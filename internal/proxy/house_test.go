@@ -73,6 +73,7 @@ type house struct {
 	limiter *accounts
 	entries *entries
 	client  *http.Client
+	cut     context.CancelCauseFunc // ends all requests for a cause
 	log     *lockedBuffer
 }
 
@@ -84,7 +85,7 @@ func inHouse(t *testing.T, s setting, provider http.HandlerFunc, story func(h *h
 	}
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{t: t, limiter: newAccounts(), entries: &entries{}, log: &lockedBuffer{}}
-		there := serveOver(provider)
+		there := serveOver(context.Background(), provider)
 		defer there.close()
 		logger := slog.New(slog.NewJSONHandler(h.log, nil))
 		rules, providers := s.build(t)
@@ -106,7 +107,10 @@ func inHouse(t *testing.T, s setting, provider http.HandlerFunc, story func(h *h
 			Ledger: h.entries, Metrics: telemetry.NewMetrics(telemetry.Build{}, 100), Tracing: tracing, Logger: logger,
 			StoreUp: func() bool { return true },
 		}, rules, Enforce)
-		here := serveOver(h.Handler())
+		base, cut := context.WithCancelCause(context.Background())
+		defer cut(nil)
+		h.cut = cut
+		here := serveOver(base, h.Handler())
 		defer here.close()
 		transport := here.transport()
 		h.client = &http.Client{Transport: transport}
@@ -365,14 +369,14 @@ type piped struct {
 	serving sync.WaitGroup // handlers
 }
 
-// serveOver serves a handler until it is closed.
-func serveOver(handler http.Handler) *piped {
+// serveOver serves a handler until it is closed, in contexts of base.
+func serveOver(base context.Context, handler http.Handler) *piped {
 	p := &piped{conns: make(chan net.Conn), closed: make(chan struct{})}
 	p.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.serving.Add(1)
 		defer p.serving.Done()
 		handler.ServeHTTP(w, r)
-	})}
+	}), BaseContext: func(net.Listener) context.Context { return base }}
 	go func() { _ = p.server.Serve(p) }() // it is closed
 	return p
 }

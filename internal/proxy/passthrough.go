@@ -134,4 +134,6 @@ func (unread) Feed(p []byte) []byte { return p }
 
 func (unread) End() []byte { return nil }
 
+func (unread) Due() bool { return false }
+
 func (unread) Report() dialect.Report { return dialect.Report{Events: 1} }

@@ -46,6 +46,7 @@ type plan struct {
 	estimate estimate.Estimate   // what is reserved
 	each     []estimate.Estimate // for each target; nil: estimate
 	at       int                 // the target that has the call
+	learned  *estimate.Estimator // what calls like it use unseen; nil: nobody knows
 	lines    []budget.Line
 	requests int64         // what it counts for in limits of requests
 	flat     bool          // charged flat, whatever it uses
@@ -95,7 +96,7 @@ func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialec
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{caller: who, call: call, dialect: d, model: model, requests: 1, maxWait: -1}
+	p := &plan{caller: who, call: call, dialect: d, model: model, requests: 1, maxWait: -1, learned: g.Estimator}
 	p.targets = targetsFor(model, call.Dialect)
 	if len(p.targets) == 0 {
 		return nil, g.wrongDialect(call.Model, model)

@@ -231,8 +231,8 @@ func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
 	}
 	expected := p.expected()
 	g.Estimator.Observe(estimate.Observation{
-		Rules: p.rulesFor(p.targets[p.at]), Estimate: expected, Call: p.call, Used: r.Usage,
-		InputKnown: r.InputKnown, OutputKnown: r.OutputKnown, Complete: o == completed,
+		Rules: p.rulesFor(p.targets[p.at]), Estimate: expected, Call: p.call, Used: r.Usage, Counted: r.Counted,
+		InputKnown: r.InputKnown, OutputKnown: p.believes(r), Complete: o == completed,
 	})
 	if r.InputKnown && expected.Input > 0 {
 		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(expected.Input))

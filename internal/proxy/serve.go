@@ -91,9 +91,9 @@ func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call
 // forward sends the call, relays the answer, and settles both the call's limits
 // and the provider's.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
-	ctx, answered, cancel := sendContext(r.Context(), rules)
-	defer cancel()
-	ctx, span := rec.span.Upstream(s.watch(ctx), string(p.call.Endpoint.Operation), p.call.Header)
+	line := newLifeline(r.Context(), rules)
+	defer line.end()
+	ctx, span := rec.span.Upstream(s.watch(line.ctx), string(p.call.Endpoint.Operation), p.call.Header)
 	defer func() { rec.endUpstream(span, s.ending.usage) }()
 
 	rec.asking = g.background.asks(p.call)
@@ -110,14 +110,14 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 		g.refuse(w, rec, err)
 		return
 	}
-	answered()
+	line.answered()
 	if p.call.Stream { // which nobody tries again once it has begun; a document may still time out
 		rec.attempt.answer(resp.Status)
 	}
 	p.body.done(p.call)
 	defer closeAnswer(resp, s)
 	rec.answered(w, resp)
-	g.relay(w, r, rules, s, resp, rec)
+	g.relay(w, r, line, s, resp, rec)
 	rec.attempt.answer(resp.Status)
 }
 
@@ -125,7 +125,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 // closes the answer.
 func closeAnswer(resp *upstream.Response, s *settlement) {
 	s.settle(worst)
-	resp.Settle(s.ending.usage)
+	resp.Settle(s.answered)
 	_ = resp.Close() // it was read to its end, or is not wanted any more
 }
 
@@ -199,7 +199,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if errors.Is(err, context.Canceled) && rec.clientGone() {
 		rec.status = statusClientClosed
 		if rec.ending.outcome == "" { // nothing had been sent, or settled
-			rec.ending = refunded(clientGone)
+			rec.ending = refunded(leftBy(rec.client))
 		}
 		panic(http.ErrAbortHandler) // no answer is better than an empty one
 	}

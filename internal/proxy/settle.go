@@ -3,10 +3,14 @@ package proxy
 import (
 	"context"
 	"net/http/httptrace"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
+	"llmgw/internal/tokens"
+	"llmgw/internal/upstream"
 )
 
 // settlement ends one reservation exactly once, whoever calls it first.
@@ -19,7 +23,9 @@ type settlement struct {
 	goesOn   string    // the response that goes on without the call; else empty
 	reported time.Time // the last progress report
 	trace    httptrace.ClientTrace
-	sent     atomic.Bool // a try's request was written whole, and has not failed
+	sent     atomic.Bool  // a try's request was written whole, and has not failed
+	lost     ending       // what tries used that timed out, and were given up
+	answered tokens.Usage // of ending: without what is lost
 }
 
 // settle charges e, wakes who waits for the limits, and remembers e for the
@@ -28,8 +34,8 @@ func (s *settlement) settle(e ending) {
 	if s.done {
 		return
 	}
-	s.done, s.ending = true, e
-	s.charge(e)
+	s.done, s.ending, s.answered = true, s.withLost(e), e.usage
+	s.charge(s.ending)
 }
 
 // leaveOpen keeps the reservation until the end of the response id is seen; a
@@ -38,7 +44,7 @@ func (s *settlement) leaveOpen(id string, e ending) {
 	if s.done {
 		return
 	}
-	s.done, s.ending, s.goesOn = true, e, id
+	s.done, s.ending, s.answered, s.goesOn = true, e, e.usage, id
 	s.held.Report(s.plan.amounts(e.usage, e.requests))
 }
 
@@ -64,13 +70,31 @@ func (s *settlement) wrote(info httptrace.WroteRequestInfo) {
 	if info.Err != nil || s.held.Reservation == nil {
 		return
 	}
-	e := inputOnly(s.plan)
+	e := leftEarly(s.plan, 0, clientGone)
 	s.held.Sent(s.plan.amounts(e.usage, e.requests))
 }
 
-// failed notes that what was written has come to nothing: until another try is
-// written, the call costs nothing.
-func (s *settlement) failed() { s.sent.Store(false) }
+// failed notes that what was written to a target has come to nothing: until
+// another try is written, the call costs no more. A try that we gave up since it
+// took too long has cost what such calls cost: its provider worked on it.
+func (s *settlement) failed(t upstream.Target, err *fault.Error) {
+	if sent := s.sent.Swap(false); !sent || err == nil || err.Code != fault.UpstreamTimeout {
+		return
+	}
+	e := leftEarly(s.plan, max(0, slices.Index(s.plan.targets, t)), timedOut)
+	s.lost = s.withLost(e)
+}
+
+// withLost is e and what was lost before.
+func (s *settlement) withLost(e ending) ending {
+	if s.lost.requests == 0 {
+		return e
+	}
+	e.usage.Input = tokens.Add(e.usage.Input, s.lost.usage.Input)
+	e.usage.Output = tokens.Add(e.usage.Output, s.lost.usage.Output)
+	e.estimated, e.requests = true, max(e.requests, s.lost.requests)
+	return e
+}
 
 // progressEvery is how often a running stream tells the store what it has used:
 // a crash then charges that, and what is still open shrinks.
@@ -83,6 +107,6 @@ func (s *settlement) progress(now time.Time, m dialect.Meter, status int) {
 		return
 	}
 	s.reported = now
-	e := metered(s.plan, clientGone, status, m.Report())
+	e := s.withLost(metered(s.plan, clientGone, status, m.Report()))
 	s.held.Report(s.plan.amounts(e.usage, e.requests))
 }

@@ -30,11 +30,11 @@ func TestACallInTheBackgroundIsChargedWholeUnlessItsEndIsSeen(t *testing.T) {
 		}
 	}
 	p := &plan{call: &dialect.Call{Detached: true, Choices: 1}, estimate: estimate.Estimate{Input: 10, Output: 90}, requests: 1}
-	if got := inputOnly(p); got.usage != whole || got.requests != 1 || got.outcome != clientGone {
+	if got := leftEarly(p, 0, clientGone); got.usage != whole || got.requests != 1 || got.outcome != clientGone {
 		t.Errorf("its client left before the answer: charged %+v, want %+v", got, whole)
 	}
 	p.call.Detached = false
-	if got := inputOnly(p).usage; got != (tokens.Usage{Input: 10}) {
+	if got := leftEarly(p, 0, clientGone).usage; got != (tokens.Usage{Input: 10}) {
 		t.Errorf("another's client left: charged %+v, want its input", got)
 	}
 }

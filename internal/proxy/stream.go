@@ -21,6 +21,7 @@ type relayed struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	rules   *Rules
+	line    *lifeline
 	s       *settlement
 	resp    *upstream.Response
 	rec     *record
@@ -31,8 +32,8 @@ type relayed struct {
 	held    []byte    // that start
 	begun   bool      // the header was written
 	gone    bool      // the client can no longer be written to
-	after   int64     // bytes read since it left
-	left    int64     // bytes that the document still lacks, or -1 if unknown
+	after   int64     // bytes read since it left without all of the answer
+	missing int64     // bytes that the document still lacks, or -1 if unknown
 	written time.Time // when the write deadline was last set
 }
 
@@ -40,18 +41,19 @@ type relayed struct {
 // document is settled before its last bytes go out, so that a client's next
 // request finds the balance settled. A broken answer ends as a broken
 // connection: relay then panics with http.ErrAbortHandler.
-func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, rules *Rules, s *settlement, resp *upstream.Response, rec *record) {
+func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, line *lifeline, s *settlement, resp *upstream.Response, rec *record) {
 	a := &relayed{
-		w: w, control: http.NewResponseController(w), rules: rules, s: s, resp: resp, rec: rec, client: r.Context(), left: -1,
+		w: w, control: http.NewResponseController(w), rules: line.rules, line: line, s: s, resp: resp, rec: rec, client: r.Context(), missing: -1,
 		streams: resp.Meter.Report().Stream,
 	}
 	a.holds = !a.streams && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
 	switch {
 	case a.streams || len(resp.Prefix) > 0:
 		a.writeHead()
+		line.due(resp.Meter.Report().Due)
 		a.write(resp.Prefix)
 	default:
-		a.left = contentLength(resp.Header)
+		a.missing = contentLength(resp.Header)
 	}
 	err := a.copy()
 	if err != nil && !a.begun { // no answer has begun: the client can be told
@@ -146,17 +148,20 @@ func (a *relayed) take(p []byte) {
 	now := time.Now()
 	a.rec.last = now
 	out := a.resp.Meter.Feed(p)
-	if a.left >= 0 {
-		a.left -= int64(len(p))
+	if a.missing >= 0 {
+		a.missing -= int64(len(p))
 	}
-	if a.left == 0 {
+	if a.missing == 0 {
 		a.resp.Meter.End() // a document holds nothing back
 	}
 	var report dialect.Report
-	if !a.streams && a.left <= 0 {
+	if !a.streams && a.missing <= 0 {
 		report = a.resp.Meter.Report()
 	}
-	whole := report.Complete || a.left == 0 && !a.gone && !a.s.plan.call.Detached
+	if a.streams {
+		a.line.due(a.resp.Meter.Due())
+	}
+	whole := report.Complete || a.missing == 0 && !a.gone && !a.s.plan.call.Detached
 	if whole {
 		a.s.settle(metered(a.s.plan, completed, a.resp.Status, report))
 		a.rec.asking.told(a.resp.Status, report)
@@ -192,10 +197,18 @@ func (a *relayed) release() {
 // drain, or its bound of bytes is reached.
 var errDrained = errors.New("proxy: the client left")
 
+// left reports whether the client has left.
+func (a *relayed) left() bool { return a.gone || a.client.Err() != nil }
+
 // overdrawn says when to stop reading for a client that left.
 func (a *relayed) overdrawn(n int) error {
-	if !a.gone {
+	if !a.left() {
 		return nil
+	}
+	if a.after == 0 {
+		if r := a.resp.Meter.Report(); r.Due || r.Billed {
+			return nil // what is read now is the bill
+		}
 	}
 	a.after += int64(n)
 	if a.rules.OnClientGone != Drain || a.after > a.rules.DrainBytes {
@@ -217,7 +230,7 @@ func (a *relayed) write(p []byte) {
 		_ = a.control.SetWriteDeadline(now.Add(writeIdle)) // not every writer has one
 	}
 	if _, err := a.w.Write(p); err != nil {
-		a.gone = true
+		a.lost()
 		return
 	}
 	if a.flushes {
@@ -227,8 +240,14 @@ func (a *relayed) write(p []byte) {
 
 func (a *relayed) flush() {
 	if err := a.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		a.gone = true
+		a.lost()
 	}
+}
+
+// lost notes that the client cannot be written to.
+func (a *relayed) lost() {
+	a.gone = true
+	a.line.leave()
 }
 
 // finish settles what the meter saw and ends the client's answer: cleanly only
@@ -241,8 +260,11 @@ func (a *relayed) finish(err error) {
 	o := a.outcome(err, report)
 	e := a.ended(o, report)
 	a.rec.answer = report
-	if err != nil && (o == upstreamTruncated || o == timedOut) {
+	switch {
+	case err != nil && (o == upstreamTruncated || o == timedOut):
 		a.rec.cause = causeOf(fault.From(err))
+	case report.Due && a.left():
+		a.rec.cause = "the client left with the answer, and its usage did not come: reasoning is charged as such calls usually need"
 	}
 	a.s.gateway.learn(a.s.plan, o, report)
 	if !a.chargesAll(o) && goesOn(a.s.plan, a.resp.Status, report) {
@@ -250,7 +272,7 @@ func (a *relayed) finish(err error) {
 	}
 	a.s.settle(e)
 	a.rec.asking.told(a.resp.Status, report)
-	if a.gone || o == clientGone {
+	if a.gone || o == clientGone || o == shutdown {
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil && o != completed || o == upstreamTruncated {

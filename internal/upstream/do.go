@@ -33,7 +33,7 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 		o := r.try(i)
 		if ctx.Err() != nil {
 			if o.response != nil && o.response.Status >= 400 {
-				r.failed()
+				r.failed(o)
 			}
 			r.drop(o)
 			return r.end()
@@ -126,7 +126,7 @@ type standing struct {
 func (r *run) note(i int, o outcome) bool {
 	r.keep(o)
 	if !o.unsent {
-		r.failed()
+		r.failed(o)
 	}
 	if o.again == elsewhere {
 		r.standing[i].out = true
@@ -148,9 +148,9 @@ func (r *run) note(i int, o outcome) bool {
 }
 
 // failed tells that a try that was sent has failed.
-func (r *run) failed() {
+func (r *run) failed(o outcome) {
 	if r.job.Failed != nil {
-		r.job.Failed()
+		r.job.Failed(o.target, o.err)
 	}
 }
 

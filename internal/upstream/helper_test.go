@@ -188,6 +188,7 @@ func (m *lineMeter) Feed(p []byte) []byte {
 }
 
 func (m *lineMeter) End() []byte { return nil }
+func (m *lineMeter) Due() bool   { return false }
 func (m *lineMeter) Report() dialect.Report {
 	r := m.report
 	r.Stream = true

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
 	"llmgw/internal/tokens"
 )
 
@@ -30,9 +31,9 @@ type Job struct {
 	// Counter returns what counts the output of a target's answer without usage.
 	// Not nil.
 	Counter func(Target) dialect.Counter
-	// Failed is called when a try that was sent has failed, but for the last one,
-	// whose failure Do returns. May be nil.
-	Failed func()
+	// Failed is called when a try that was sent to a target has failed: with why,
+	// or nil if the provider answered with an error. May be nil.
+	Failed func(Target, *fault.Error)
 	// CapOutput is written into the request as its bound on output if it set
 	// none. 0: nothing is written.
 	CapOutput tokens.Count

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"llmgw/internal/fault"
 )
 
 // What may follow an answer, by its status and body: one target, two retries.
@@ -53,7 +55,7 @@ func TestOnlyWhatCanBeCuredIsTriedAgain(t *testing.T) {
 			w := &watcher{}
 			p := provider("a", nil)
 			j, failed := job("r", Target{Provider: p, Weight: 1}), 0
-			j.Failed = func() { failed++ }
+			j.Failed = func(Target, *fault.Error) { failed++ }
 			r, err := client(t, nil, tr, w, p).Do(t.Context(), j)
 			if err != nil {
 				t.Errorf("%s: %v", s.what, err)

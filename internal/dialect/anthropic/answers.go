@@ -70,8 +70,11 @@ var (
 	}
 )
 
+// Closes are the events after which a stream may have nothing but usage left.
+var Closes = map[string]bool{"content_block_stop": true, "message_delta": true}
+
 // messages is how answers of /v1/messages are read.
-var messages = &watch.API{Document: watch.Tree(Whole...), Event: watch.Tree(Event...), Ends: map[string]string{"message_stop": ""}}
+var messages = &watch.API{Document: watch.Tree(Whole...), Event: watch.Tree(Event...), Ends: map[string]string{"message_stop": ""}, Closes: Closes}
 
 // counted is how answers of count_tokens are read: what they count is not used.
 var counted = &watch.API{Document: watch.Tree(failure), Event: watch.Tree(failure)}

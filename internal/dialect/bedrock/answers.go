@@ -48,6 +48,7 @@ var conversed = &watch.API{
 		"delta.toolUse.input":         watch.ToolText,
 	}),
 	Headers: headers,
+	Closes:  map[string]bool{"contentBlockStop": true, "messageStop": true},
 }
 
 // vendors are the places where models other than Anthropic's say something.
@@ -91,6 +92,7 @@ var invoked = &watch.API{
 	Event:    watch.Tree(watch.Places{"bytes": watch.Embedded, "message": watch.ErrorMessage}),
 	Inner:    &watch.API{Event: watch.Tree(slices.Concat([]watch.Places{vendors}, anthropic.Event, []watch.Places{metrics.Under("amazon-bedrock-invocationMetrics")})...)},
 	Headers:  headers,
+	Closes:   anthropic.Closes,
 	Foreign:  true, // pictures, and vendors yet to come
 }
 

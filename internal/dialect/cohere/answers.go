@@ -33,7 +33,8 @@ var chat = &watch.API{
 		"delta.message.tool_calls.function.name": watch.ToolText,
 		"delta.message.tool_calls.function.arguments": watch.ToolText,
 	}),
-	Ends: map[string]string{"message-end": ""},
+	Ends:   map[string]string{"message-end": ""},
+	Closes: map[string]bool{"content-end": true, "tool-call-end": true},
 }
 
 // billed is how the other answers are read: /v2/rerank bills units of search,

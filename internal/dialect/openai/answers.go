@@ -190,8 +190,12 @@ var responses = &watch.API{
 		"item.call_id": watch.Begun,
 	}),
 	ItemDone: "response.output_item.done",
-	Pending:  map[string]bool{"queued": true, "in_progress": true},
-	Ends:     map[string]string{"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed", "response.cancelled": "cancelled"},
+	Closes: map[string]bool{
+		"response.output_text.done": true, "response.refusal.done": true, "response.content_part.done": true, "response.output_item.done": true,
+		"response.function_call_arguments.done": true, "response.custom_tool_call_input.done": true,
+	},
+	Pending: map[string]bool{"queued": true, "in_progress": true},
+	Ends:    map[string]string{"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed", "response.cancelled": "cancelled"},
 	Says: map[string]bool{
 		"response.output_text.delta":                true,
 		"response.refusal.delta":                    true,

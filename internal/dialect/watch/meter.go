@@ -210,6 +210,8 @@ func (m *Meter) Report() dialect.Report {
 		Counted:     r.text.sum(),
 		Seconds:     r.seconds,
 		Complete:    m.complete(),
+		Due:         m.Due(),
+		Billed:      r.reported && !m.single(),
 		Failure:     r.failure,
 		FailedFirst: m.first,
 		Between:     m.between(),
@@ -231,6 +233,12 @@ func (m *Meter) Report() dialect.Report {
 	}
 	m.settleZeros(&report)
 	return report
+}
+
+// Due implements dialect.Meter.
+func (m *Meter) Due() bool {
+	r := &m.reading
+	return r.whole && !r.reported && !r.ended && r.failure == nil && !m.single()
 }
 
 // bytesPerToken is how much of an answer that cannot be read counts as a token.

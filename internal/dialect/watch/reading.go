@@ -36,6 +36,8 @@ type reading struct {
 	content           bool
 	began, over       choiceSet
 	ended             bool  // by an event or mark that ends a stream
+	whole             bool  // all that a client reads has come, as far as one can know
+	reported          bool  // and so has a report of usage, with it or behind it
 	hides             bool  // this event reports usage, be it null
 	thoughts          Field // the name under which reasoning came first
 
@@ -64,6 +66,8 @@ type progress struct {
 	began, over choiceSet
 	finish      string
 	ended       bool
+	says        bool // some output
+	reports     bool // usage
 }
 
 // choice is the one being read.
@@ -119,9 +123,22 @@ func (r *reading) end() {
 	}
 	r.ended = r.ended || r.now.ended || last
 	r.finish = either(finish, r.finish)
+	r.close()
 	if r.failed {
 		r.fail(r.fault)
 	}
+}
+
+// close notes whether all that a client reads has come with this event, and the
+// report of usage.
+func (r *reading) close() {
+	switch {
+	case r.api.Closes[string(r.kind)], r.finished():
+		r.whole = true
+	case r.now.says:
+		r.whole = false
+	}
+	r.reported = r.whole && (r.reported || r.now.reports)
 }
 
 // finished tells whether every choice that began has ended.
@@ -182,6 +199,7 @@ func (r *reading) endReport() {
 		r.zeros = true // no report, unless nothing else comes
 		return
 	}
+	r.now.reports = r.now.reports || r.report.has(Output, ThoughtsApart, Total)
 	r.counts.merge(&r.report)
 }
 
@@ -313,6 +331,6 @@ func (r *reading) Part(id int, piece []byte) {
 			return
 		}
 	}
-	r.content = true
+	r.content, r.now.says = true, true
 	r.text.add(id, piece)
 }

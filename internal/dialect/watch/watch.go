@@ -37,6 +37,9 @@ type API struct {
 	// have Items only at an end, where all are listed. If empty, each event lists
 	// all Items so far.
 	ItemDone string
+	// Closes are the kinds of event after which nothing but usage may follow, as
+	// after the end of each choice that began.
+	Closes map[string]bool
 	// Pending holds the finish reasons of a whole answer that is not over yet.
 	Pending map[string]bool
 	// Says holds the kinds of event whose TypedText is text.
