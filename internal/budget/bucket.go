@@ -1,10 +1,42 @@
 package budget
 
+import "fmt"
+
 // A token bucket of capacity B that refills by Num/Den units a millisecond.
 // Level is in units × Den, so that a refill multiplies and never rounds.
 //
 //	−D·Den ──────── 0 ──────── Level ──────── B·Den
 //	  debt               grants a cost ≤ Level
+type bucket struct{}
+
+func (bucket) compile(l *Limit, r *Rules) {
+	per := l.Period.Length().Milliseconds()
+	g := gcd(l.Amount, per)
+	r.Num, r.Den, r.Bank = l.Amount/g, per/g, l.Bank
+}
+
+// bound: (B + D)·den + num + den < 2^53: a whole refill, and the sum under a
+// rounded-up division.
+func (bucket) bound(r *Rules) int64 { return (MaxExact - r.Num - r.Den) / r.Den }
+
+func (bucket) validate(l *Limit) error {
+	if l.Period.Length() == 0 {
+		return fmt.Errorf("algorithm %s: the period is %q, not a second, minute or hour", l.Algorithm, l.Period)
+	}
+	if err := between("burst", l.Burst, 1, MaxExact); err != nil {
+		return err
+	}
+	return between("bank", l.Bank, 0, MaxExact/l.Burst)
+}
+
+func (bucket) fresh(c *Counter, _ Bounds, now int64) { c.At, c.Level = now, c.Capacity*c.Den }
+
+func (bucket) advance(c *Counter, _ Bounds, now int64) {
+	c.refill(now)
+	if c.Claimed > 0 && now >= c.ClaimEnds {
+		c.unclaim()
+	}
+}
 
 // refill adds what has accrued since the last refill, up to the cap.
 func (c *Counter) refill(now int64) {
@@ -33,7 +65,7 @@ func (c *Counter) refill(now int64) {
 	c.Level += elapsed * c.Num
 }
 
-func (c *Counter) judgeBucket(cost, now int64) (Outcome, int64) {
+func (bucket) judge(c *Counter, cost, now int64) (Outcome, int64) {
 	switch {
 	case cost > c.Capacity:
 		return NeverFits, 0
@@ -60,8 +92,15 @@ func (c *Counter) untilLevel(level, now int64) int64 {
 	return ceilDiv(level-c.Level, c.Num) + max(0, c.At-now)
 }
 
-// credit gives n back: refill, then add, then cap (S6).
-func (c *Counter) credit(n int64) {
+func (bucket) room(c *Counter) int64 { return (c.Level + c.Debt*c.Den) / c.Den }
+
+func (bucket) use(c *Counter, n, _ int64) int64 {
+	c.Level -= n * c.Den
+	return 0
+}
+
+// refund: refill, then add, then cap (S6).
+func (bucket) refund(c *Counter, _, n int64) {
 	full := c.Capacity * c.Den
 	if n >= c.Capacity+c.Debt || n*c.Den >= full-c.Level {
 		c.Level = max(c.Level, full)
@@ -70,10 +109,16 @@ func (c *Counter) credit(n int64) {
 	c.Level += n * c.Den
 }
 
-// rescale converts the level to newer rules: used units stay used, the debt is
-// clamped to the new bound, and a fraction of a unit is kept rounded down. A
-// claim of the old amounts ends.
-func (c *Counter) rescale(r Rules) {
+func (bucket) held(c *Counter, h Hold) int64 { return counted{}.held(c, h) }
+
+func (bucket) remaining(c *Counter, _ int64) int64 { return floorDiv(c.Level, c.Den) }
+
+func (bucket) reset(c *Counter, now int64) int64 { return c.untilLevel(c.Capacity*c.Den, now) }
+
+// adopt converts the level: used units stay used, the debt is clamped to the new
+// bound, and a fraction of a unit is kept rounded down. A claim of the old
+// amounts ends.
+func (bucket) adopt(c *Counter, r Rules) {
 	c.unclaim()
 	units := floorDiv(c.Level, c.Den)
 	rest := c.Level - units*c.Den

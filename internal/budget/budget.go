@@ -4,11 +4,14 @@
 // reserved by what was used, once.
 //
 // limit.go says what a limit is, this file what a store of counters does;
-// rules.go proves a limit countable and key.go names its counters; counter.go,
-// spend.go and state.go are a counter of any kind, bucket.go, claim.go,
-// pacing.go, window.go, log.go, calendar.go and slots.go the arithmetic of each, free of
-// any store and clock; decide.go puts the lines of a request together. memstore and redisstore are the two stores, held equal by
-// budgettest; lease saves calls of a store, failover decides when it cannot answer.
+// rules.go proves a limit countable and newlimit.go fills in its defaults; key.go
+// names its counters. counter.go, spend.go and state.go are what counters of
+// every kind have in common, free of any store and clock. algorithm.go says what
+// an algorithm must do; bucket.go (with claim.go), pacing.go, calendar.go,
+// window.go, log.go and slots.go are one algorithm each. decide.go puts the
+// lines of a request together. memstore and redisstore are the two stores, held
+// equal by budgettest; lease saves calls of a store, failover decides when it
+// cannot answer.
 //
 // The package does not know HTTP, models or prices: its callers turn those
 // into amounts.

@@ -1,6 +1,9 @@
 package budget
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Bounds are a calendar period and the end of the next, in Unix milliseconds. A
 // gateway sends them with each request; the store's clock chooses (S37). The
@@ -93,10 +96,31 @@ func (b Bounds) at(now int64) Bounds {
 	return Bounds{start, start + length, start + 2*length}
 }
 
-// turn moves a calendar counter to the period that now is in. With b, which is
+// A calendar counter counts what was used in a calendar period.
+type calendar struct{ counted }
+
+func (calendar) validate(l *Limit) error {
+	most := map[Period]int{Day: 1, Week: 7, Month: 31}[l.Period]
+	switch {
+	case most == 0:
+		return fmt.Errorf("algorithm %s: the period is %q, not a day, week or month", l.Algorithm, l.Period)
+	case l.Location == nil:
+		return fmt.Errorf("algorithm %s: there is no time zone", l.Algorithm)
+	case l.ResetDay < 0 || l.ResetDay > most:
+		return fmt.Errorf("reset_day: %d is not between 1 and %d", l.ResetDay, most)
+	}
+	return nil
+}
+
+func (calendar) fresh(c *Counter, b Bounds, now int64) {
+	c.setBounds(b.at(now))
+	c.Mark = c.Start
+}
+
+// advance moves the counter to the period that now is in. With b, which is
 // of the same rules or newer, it also takes over b's bounds; what was used in a
 // period that is not over stays used.
-func (c *Counter) turn(b Bounds, now int64) {
+func (calendar) advance(c *Counter, b Bounds, now int64) {
 	if now < c.Start && now >= c.Start-clockSlack {
 		return
 	}
@@ -115,7 +139,9 @@ func (c *Counter) turn(b Bounds, now int64) {
 
 func (c *Counter) setBounds(b Bounds) { c.Start, c.End, c.Next = b.Start, b.End, b.Next }
 
-func (c *Counter) judgeCalendar(cost, now int64) (Outcome, int64) {
+func (calendar) adopt(c *Counter, r Rules) { c.Used = min(c.Used, r.Capacity+r.Debt) }
+
+func (calendar) judge(c *Counter, cost, now int64) (Outcome, int64) {
 	switch {
 	case cost > c.Capacity:
 		return NeverFits, 0
@@ -124,3 +150,24 @@ func (c *Counter) judgeCalendar(cost, now int64) (Outcome, int64) {
 	}
 	return Spent, max(0, c.End-now)
 }
+
+func (calendar) use(c *Counter, n, _ int64) int64 {
+	c.Used += n
+	return c.Mark
+}
+
+// refund gives n back to the period that it was taken from, or nowhere.
+func (calendar) refund(c *Counter, mark, n int64) {
+	if mark == c.Mark {
+		c.Used = max(0, c.Used-n)
+	}
+}
+
+func (k calendar) held(c *Counter, h Hold) int64 {
+	if h.Mark != c.Mark {
+		return 0 // of a period that is over
+	}
+	return k.counted.held(c, h)
+}
+
+func (calendar) reset(c *Counter, now int64) int64 { return max(0, c.End-now) }

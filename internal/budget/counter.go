@@ -36,56 +36,22 @@ type Counter struct {
 // New is a counter that nobody has used.
 func New(r Rules, b Bounds, now int64) Counter {
 	c := Counter{Rules: r}
-	switch r.kind {
-	case kindBucket, kindPacing:
-		c.At = now
-		c.Level = r.Capacity * r.Den
-	case kindCalendar:
-		c.setBounds(b.at(now))
-		c.Mark = c.Start
-	case kindWindow:
-		c.Start = now - now%r.Window
-	case kindLog:
-		c.At = now
-	}
+	alg := r.kind.algorithm()
+	alg.fresh(&c, b, now)
 	if r.Empty {
-		c.use(r.Capacity, now)
+		alg.use(&c, r.Capacity, now)
 	}
 	return c
-}
-
-// use takes n from a new counter.
-func (c *Counter) use(n, now int64) {
-	switch c.kind {
-	case kindBucket, kindPacing:
-		c.Level -= n * c.Den
-	case kindLog:
-		c.append(n, now)
-	default:
-		c.Used += n
-	}
 }
 
 // Advance brings the counter to now: refilled, rolled over, and under r if r is
 // newer than its own rules. b bounds r's period.
 func (c *Counter) Advance(r Rules, b Bounds, now int64) {
-	current := r.Version >= c.Version && r.kind == c.kind
-	switch c.kind {
-	case kindBucket, kindPacing:
-		c.refill(now)
-		if c.Claimed > 0 && now >= c.ClaimEnds {
-			c.unclaim()
-		}
-	case kindCalendar:
-		if !current {
-			b = Bounds{}
-		}
-		c.turn(b, now)
-	case kindWindow:
-		c.slide(now)
-	case kindLog:
-		c.expire(now)
+	own := b
+	if r.Version < c.Version || r.kind != c.kind {
+		own = Bounds{}
 	}
+	c.kind.algorithm().advance(c, own, now)
 	if r.Version > c.Version {
 		c.adopt(r, b, now)
 	}
@@ -93,47 +59,25 @@ func (c *Counter) Advance(r Rules, b Bounds, now int64) {
 
 // adopt puts the counter under newer rules: what was used stays used (S22).
 func (c *Counter) adopt(r Rules, b Bounds, now int64) {
-	if r.kind != c.kind {
-		used := c.Capacity - c.Remaining(now)
-		fresh := New(r, b, now)
-		fresh.Holds, fresh.Until, fresh.Paused = c.Holds, c.Until, c.Paused
-		if r.kind == kindSlots {
-			used = 0
-		} else if r.Empty {
-			used -= r.Capacity // New has taken it
-		}
-		*c = fresh
-		c.use(min(max(used, 0), r.Capacity+r.Debt), now)
+	if r.kind == c.kind {
+		r.kind.algorithm().adopt(c, r)
+		c.Rules = r
 		return
 	}
-	switch r.kind {
-	case kindBucket, kindPacing:
-		c.rescale(r)
-	case kindCalendar, kindWindow:
-		c.Used = min(c.Used, r.Capacity+r.Debt)
-		c.Prev = min(c.Prev, r.Capacity+r.Debt)
+	used := c.Capacity - c.Remaining(now)
+	fresh := New(r, b, now)
+	fresh.Holds, fresh.Until, fresh.Paused = c.Holds, c.Until, c.Paused
+	if r.Empty {
+		used -= r.Capacity // New has taken it
 	}
-	c.Rules = r
+	*c = fresh
+	r.kind.algorithm().use(c, min(max(used, 0), r.Capacity+r.Debt), now)
 }
 
-// Judge tells whether cost would be granted now, and if not, in how many
+// Judge reports whether cost would be granted now, and if not, in how many
 // milliseconds it would be if nobody else came (0 for slots).
 func (c *Counter) Judge(cost, now int64) (Outcome, int64) {
-	out, wait := Granted, int64(0)
-	switch c.kind {
-	case kindBucket:
-		out, wait = c.judgeBucket(cost, now)
-	case kindPacing:
-		out, wait = c.judgePacing(cost, now)
-	case kindCalendar:
-		out, wait = c.judgeCalendar(cost, now)
-	case kindWindow:
-		out, wait = c.judgeWindow(cost, now)
-	case kindLog:
-		out, wait = c.judgeLog(cost, now)
-	case kindSlots:
-		out = c.judgeSlots(cost)
-	}
+	out, wait := c.kind.algorithm().judge(c, cost, now)
 	if c.Paused > now && out != NeverFits {
 		if out == Granted {
 			out = Exceeded

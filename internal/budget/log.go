@@ -1,14 +1,31 @@
 package budget
 
+import "fmt"
+
 // Entry is what was used in one millisecond.
 type Entry struct{ At, Amount int64 }
 
-// A sliding log lists what was used in the last Window milliseconds: exact, and
+// maxLogAmount bounds a sliding log, which keeps an entry for each grant.
+const maxLogAmount = 1000
+
+// A slidingLog lists what was used in the last Window milliseconds: exact, and
 // as long as its amount is large, so for small limits on valuable things. An
 // entry counts until At + Window.
+type slidingLog struct{ counted }
 
-// expire drops the entries that no longer count.
-func (c *Counter) expire(now int64) {
+func (slidingLog) compile(l *Limit, r *Rules) { r.Window = rolling(l.Period).Milliseconds() }
+
+func (slidingLog) validate(l *Limit) error {
+	if l.Amount > maxLogAmount {
+		return fmt.Errorf("algorithm %s: amount: %d is more than the %d grants it can list", l.Algorithm, l.Amount, maxLogAmount)
+	}
+	return validateRolling(l)
+}
+
+func (slidingLog) fresh(c *Counter, _ Bounds, now int64) { c.At = now }
+
+// advance drops the entries that no longer count.
+func (slidingLog) advance(c *Counter, _ Bounds, now int64) {
 	if now < c.At-clockSlack {
 		c.rebaseLog(now)
 	}
@@ -35,7 +52,7 @@ func (c *Counter) rebaseLog(now int64) {
 	}
 }
 
-func (c *Counter) judgeLog(cost, now int64) (Outcome, int64) {
+func (slidingLog) judge(c *Counter, cost, now int64) (Outcome, int64) {
 	switch {
 	case cost > c.Capacity:
 		return NeverFits, 0
@@ -51,8 +68,8 @@ func (c *Counter) judgeLog(cost, now int64) (Outcome, int64) {
 	return Exceeded, c.Window // not reached: an empty log grants its capacity
 }
 
-// append notes n at now and returns the moment that it is listed under.
-func (c *Counter) append(n, now int64) int64 {
+// use lists n at now and returns the moment that it is listed under.
+func (slidingLog) use(c *Counter, n, now int64) int64 {
 	at := max(now, c.At)
 	if n == 0 {
 		return at
@@ -66,8 +83,8 @@ func (c *Counter) append(n, now int64) int64 {
 	return at
 }
 
-// strike takes n out of the entry at mark, if it still counts.
-func (c *Counter) strike(mark, n int64) {
+// refund takes n out of the entry at mark, if it still counts.
+func (slidingLog) refund(c *Counter, mark, n int64) {
 	for i := range c.Log {
 		if c.Log[i].At != mark {
 			continue
@@ -79,4 +96,11 @@ func (c *Counter) strike(mark, n int64) {
 		}
 		return
 	}
+}
+
+func (slidingLog) reset(c *Counter, now int64) int64 {
+	if len(c.Log) == 0 {
+		return 0
+	}
+	return max(0, c.Log[len(c.Log)-1].At+c.Window-now)
 }

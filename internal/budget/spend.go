@@ -13,20 +13,10 @@ type Hold struct {
 // Take takes cost for a reservation that must have ended at deadline. Of a cost
 // that Judge refuses it takes what the debt allows.
 func (c *Counter) Take(cost, deadline, now int64) Hold {
-	h := Hold{Taken: cost}
-	switch c.kind {
-	case kindBucket, kindPacing:
-		h.Taken = c.charge(cost)
-		if cost >= c.Claimed {
-			c.unclaim()
-		}
-	case kindCalendar:
-		h.Taken, h.Mark = c.charge(cost), c.Mark
-	case kindWindow:
-		h.Taken, h.Mark = c.charge(cost), c.Start
-	case kindLog:
-		h.Taken = min(cost, c.room())
-		h.Mark = c.append(h.Taken, now)
+	var h Hold
+	h.Taken, h.Mark = c.charge(cost, now)
+	if cost >= c.Claimed {
+		c.unclaim()
 	}
 	c.Open += h.Taken
 	c.Holds++
@@ -39,11 +29,10 @@ func (c *Counter) Note(h Hold, used int64) Hold {
 	if h.Taken < 0 || used <= h.Noted {
 		return h
 	}
-	if c.kind != kindSlots && c.holds(h) {
-		c.Open -= min(used, h.Taken) - min(h.Noted, h.Taken)
-	}
-	h.Noted = used
-	return h
+	alg, noted := c.kind.algorithm(), h
+	noted.Noted = used
+	c.Open -= alg.held(c, h) - alg.held(c, noted)
+	return noted
 }
 
 // Shrink gives back what h took beyond keep, but for what was noted.
@@ -53,12 +42,11 @@ func (c *Counter) Shrink(h Hold, keep int64) Hold {
 	if n <= 0 {
 		return h
 	}
-	if c.holds(h) {
-		c.Open = max(0, c.Open-n)
-	}
-	c.refund(h, n)
-	h.Taken = keep
-	return h
+	alg, shrunk := c.kind.algorithm(), h
+	shrunk.Taken = keep
+	c.Open = max(0, c.Open-(alg.held(c, h)-alg.held(c, shrunk)))
+	alg.refund(c, h.Mark, n)
+	return shrunk
 }
 
 // Of is what h costs if its gateway died.
@@ -90,33 +78,20 @@ func (c *Counter) Settle(h Hold, used, now int64) (unbooked int64) {
 	if h.Taken < 0 {
 		return 0
 	}
+	alg := c.kind.algorithm()
 	c.Holds = max(0, c.Holds-1)
-	if c.kind == kindSlots {
-		c.Open = max(0, c.Open-h.Taken)
-		return 0
-	}
-	if c.holds(h) {
-		c.Open = max(0, c.Open-(h.Taken-min(h.Noted, h.Taken)))
-	}
+	c.Open = max(0, c.Open-alg.held(c, h))
 	if used > h.Taken {
 		return c.Overrun(used-h.Taken, now)
 	}
-	c.refund(h, h.Taken-used)
+	alg.refund(c, h.Mark, h.Taken-used)
 	return 0
 }
 
 // Overrun charges n more, as a debt if need be. It returns what was not charged.
 func (c *Counter) Overrun(n, now int64) (unbooked int64) {
-	switch c.kind {
-	case kindSlots:
-		return 0
-	case kindLog:
-		booked := min(n, c.room())
-		c.append(booked, now)
-		return n - booked
-	default:
-		return n - c.charge(n)
-	}
+	charged, _ := c.charge(n, now)
+	return n - charged
 }
 
 // Correct lowers what is left to atMost, unless that is negative, and grants
@@ -130,39 +105,10 @@ func (c *Counter) Correct(atMost, pause, now int64) {
 	}
 }
 
-// holds tells whether what h took is still part of the counter.
-func (c *Counter) holds(h Hold) bool { return c.kind != kindCalendar || h.Mark == c.Mark }
-
-func (c *Counter) refund(h Hold, n int64) {
-	switch c.kind {
-	case kindBucket, kindPacing:
-		c.credit(n)
-	case kindCalendar:
-		if h.Mark == c.Mark {
-			c.Used = max(0, c.Used-n)
-		}
-	case kindWindow:
-		c.giveBack(h.Mark, n)
-	case kindLog:
-		c.strike(h.Mark, n)
-	}
-}
-
-// room is how much can still be charged before the debt is at its bound.
-func (c *Counter) room() int64 {
-	if c.kind == kindBucket || c.kind == kindPacing {
-		return (c.Level + c.Debt*c.Den) / c.Den
-	}
-	return max(0, c.Capacity+c.Debt-c.Used)
-}
-
-// charge takes n or what there is room for, and returns what it took.
-func (c *Counter) charge(n int64) int64 {
-	n = min(n, max(0, c.room()))
-	if c.kind == kindBucket || c.kind == kindPacing {
-		c.Level -= n * c.Den
-	} else {
-		c.Used += n
-	}
-	return n
+// charge takes n or what there is room for. It returns what it took, and the
+// period or moment that it was taken from.
+func (c *Counter) charge(n, now int64) (taken, mark int64) {
+	alg := c.kind.algorithm()
+	taken = min(n, max(0, alg.room(c)))
+	return taken, alg.use(c, taken, now)
 }

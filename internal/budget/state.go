@@ -5,35 +5,10 @@ package budget
 const forever = 400 * 24 * 3600 * 1000
 
 // Remaining is what is left in whole units, negative in debt; of slots never.
-func (c *Counter) Remaining(now int64) int64 {
-	switch c.kind {
-	case kindBucket, kindPacing:
-		return floorDiv(c.Level, c.Den)
-	case kindWindow:
-		return c.Capacity - c.counted(now)
-	case kindSlots:
-		return max(0, c.Capacity-c.Open)
-	default:
-		return c.Capacity - c.Used
-	}
-}
+func (c *Counter) Remaining(now int64) int64 { return c.kind.algorithm().remaining(c, now) }
 
 // Reset is the time until the counter is full or its period ends, in ms.
-func (c *Counter) Reset(now int64) int64 {
-	switch c.kind {
-	case kindBucket, kindPacing:
-		return c.untilLevel(c.Capacity*c.Den, now)
-	case kindCalendar:
-		return max(0, c.End-now)
-	case kindWindow:
-		return c.untilUnused(now)
-	case kindLog:
-		if len(c.Log) > 0 {
-			return max(0, c.Log[len(c.Log)-1].At+c.Window-now)
-		}
-	}
-	return 0
-}
+func (c *Counter) Reset(now int64) int64 { return c.kind.algorithm().reset(c, now) }
 
 // Life is how long the counter must be kept, in ms: until a new one would be
 // the same, and while a reservation is open on it (S25).

@@ -14,6 +14,7 @@ local STATE, STATE_SIZE = '<BBdddddddddddd', 98
 local RULES, RULES_SIZE = '<BBdddddd', 50
 local DESCRIBED = 'Bddddd'
 local CLOCK_SLACK = 5000
+local MAX_EXACT = 9007199254740991 -- 2^53 - 1
 local FOREVER = 400 * 24 * 3600 * 1000
 local CLAIM_GRACE, LONGEST_CLAIM = 5000, 3600 * 1000
 local KEEP = 60000 -- how long a counter is kept beyond what it needs, ms

@@ -469,7 +469,7 @@ func (o *oracle) report() {
 		}
 		undo, known := o.attempt(i), o.known[i]
 		o.advanceAlone(i)
-		was, current := q.hold[j], o.models[i].current(q.hold[j].Mark)
+		was := q.hold[j]
 		q.hold[j] = o.goes[i].Note(q.hold[j], u)
 		o.models[i].note(&q.models[j], u)
 		if gives {
@@ -479,8 +479,7 @@ func (o *oracle) report() {
 		if q.hold[j].Taken != q.models[j].taken {
 			o.fail("%s: Go keeps %d, the model %d", o.name(i), q.hold[j].Taken, q.models[j].taken)
 		}
-		gone := q.hold[j].Taken != was.Taken
-		undo(gone || q.hold[j].Noted != was.Noted && current && o.limits[i].Algorithm != budget.Slots)
+		undo(q.hold[j].Taken != was.Taken || q.hold[j].Noted != was.Noted)
 		o.known[i] = known
 	}
 	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInts(appendInts(appendInts(nil, used), keep), crash)},

@@ -14,7 +14,7 @@ local reply = {pack('<d', now)}
 local stored = call('MGET', unpack(KEYS, 2))
 for i = 2, #KEYS do
   local c = open_counter(stored[i - 1], rules, i - 1, now)
-  local out, wait = judge(c, (unpack_struct('<d', amounts, (i - 2) * 8 + 1)), now)
+  local out, wait = ask(c, (unpack_struct('<d', amounts, (i - 2) * 8 + 1)), now)
   reply[i] = pack('<' .. DESCRIBED, describe(c, out, wait, now))
 end
 return table.concat(reply)

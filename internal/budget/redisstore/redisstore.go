@@ -5,7 +5,7 @@
 // It does not decide what happens while Redis is away; failover does.
 //
 // redisstore.go opens the store, rules.go turns limits into what the scripts
-// read, script.go runs them, lane.go and call.go let calls that wait travel
+// read, script.go runs them, dispatch.go puts the algorithms' files together, lane.go and call.go let calls that wait travel
 // together, conn.go measures the time of an answer where it arrives; reserve.go, settle.go, read.go and epoch.go are the operations, each with its
 // .lua files. wire.go is the encoding between the two.
 //

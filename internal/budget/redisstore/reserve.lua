@@ -80,7 +80,7 @@ local function decide(key)
   local refused = false
   for i = 1, parts do
     local w = which[i]
-    local out, after = judge(counter(w), min(pending[w] + amount[i], 9007199254740991), now)
+    local out, after = ask(counter(w), min(pending[w] + amount[i], MAX_EXACT), now)
     outcome[i], wait[i] = out, after
     if out == GRANTED then
       pending[w] = pending[w] + amount[i]

@@ -38,7 +38,7 @@ func newScripts() scripts {
 	)
 	// A function costs time at each call, used or not: each script has what it
 	// needs.
-	counters := []string{"base", "log", "calendar", "bucket", "window", "counter", "state"}
+	counters := []string{"base", "counted", "bucket", "pacing", "calendar", "window", "log", "slots", "counter", "state"}
 	with := func(more ...string) []string { return append(slices.Clip(counters), more...) }
 	return scripts{
 		reserve: newScript(plain, with("claim", "judge", "take", "record", "reserve")...),
@@ -64,7 +64,7 @@ func newScript(first string, names ...string) script {
 		}
 		text.Write(source)
 	}
-	return scriptOf(text.String())
+	return scriptOf(dispatch(text.String()))
 }
 
 func scriptOf(source string) script {

@@ -2,60 +2,19 @@
 -- after take.lua.
 -- The same in Go: budget/spend.go.
 
+-- dispatch refund(c, mark, n)
+-- dispatch held(c, taken, noted, mark)
+
 -- overrun charges n more, as a debt if need be, and returns what it could not.
 local function overrun(c, n, now)
   c.changed = true
-  if c.kind == SLOTS then return 0 end
-  if c.kind == LOG then
-    local booked = min(n, room(c))
-    append(c, booked, now)
-    return n - booked
-  end
-  return n - charge(c, n)
+  return n - charge(c, n, now)
 end
-
--- holds tells whether what was taken under mark is still part of the counter.
-local function holds(c, mark) return c.kind ~= CALENDAR or mark == c.mark end
 
 -- note lowers open by what was reported as used beyond noted.
 local function note(c, taken, noted, mark, used)
-  if c.kind ~= SLOTS and holds(c, mark) then
-    c.open = c.open - (min(used, taken) - min(noted, taken))
-    c.changed = true
-  end
-end
-
-local function refund(c, mark, n)
-  local k = c.kind
-  if k <= PACING then
-    local full = c.capacity * c.den
-    if n >= c.capacity + c.debt or n * c.den >= full - c.level then
-      c.level = max(c.level, full)
-    else
-      c.level = c.level + n * c.den
-    end
-  elseif k == CALENDAR then
-    if mark == c.mark then c.used = max(0, c.used - n) end
-  elseif k == WINDOW then
-    if mark == c.start then
-      c.used = max(0, c.used - n)
-    elseif mark == c.start - c.window then
-      c.prev = max(0, c.prev - n)
-    end
-  elseif k == LOG then
-    for i = 1, #c.log, 2 do
-      if c.log[i] == mark then
-        n = min(n, c.log[i + 1])
-        c.used = c.used - n
-        c.log[i + 1] = c.log[i + 1] - n
-        if c.log[i + 1] == 0 then
-          table.remove(c.log, i)
-          table.remove(c.log, i)
-        end
-        return
-      end
-    end
-  end
+  c.open = c.open - (held(c, taken, noted, mark) - held(c, taken, used, mark))
+  c.changed = true
 end
 
 -- shrink gives back what was taken beyond keep, but for what was noted, and
@@ -63,7 +22,7 @@ end
 local function shrink(c, taken, noted, mark, keep)
   keep = max(keep, noted)
   if keep >= taken then return taken end
-  if holds(c, mark) then c.open = max(0, c.open - (taken - keep)) end
+  c.open = max(0, c.open - (held(c, taken, noted, mark) - held(c, keep, noted, mark)))
   refund(c, mark, taken - keep)
   c.changed = true
   return keep
@@ -73,13 +32,7 @@ end
 local function settle(c, taken, noted, mark, used, now)
   c.changed = true
   c.holds = max(0, c.holds - 1)
-  if c.kind == SLOTS then
-    c.open = max(0, c.open - taken)
-    return 0
-  end
-  if holds(c, mark) then
-    c.open = max(0, c.open - (taken - min(noted, taken)))
-  end
+  c.open = max(0, c.open - held(c, taken, noted, mark))
   if used > taken then return overrun(c, used - taken, now) end
   refund(c, mark, taken - used)
   return 0
