@@ -220,6 +220,7 @@ func (a *App) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { a.watchConfig(background) })
 	loops.Go(func() { a.synchronize(background) })
+	loops.Go(func() { a.client.Share(background, a.backing.shared) })
 	a.greet()
 	err := a.serve(ctx)
 	stop()

@@ -31,6 +31,8 @@ type Metrics struct {
 	queueWait    *series[string, prometheus.Observer]
 	upstream     *series[upstreamKey, prometheus.Counter]
 	remaining    *series[pair, prometheus.Gauge]
+	rests        *series[pair, prometheus.Counter]
+	resting      *series[pair, prometheus.Gauge]
 	store        *series[string, storeMetrics]
 
 	ratios, estimates *prometheus.HistogramVec // for Estimates
@@ -170,6 +172,12 @@ func (m *Metrics) registerUpstream(r *prometheus.Registry) {
 		Name: "llmgw_upstream_remaining", Help: "What a provider said is left of its own limits."}, []string{"provider", "unit"})
 	r.MustRegister(remaining)
 	m.remaining = newSeries(func(k pair) prometheus.Gauge { return remaining.WithLabelValues(k.a, k.b) })
+	rests := counters(r, "llmgw_upstream_rests_total", "Times that a credential, a model or both began to rest at a provider.", "provider", "cause")
+	m.rests = newSeries(func(k pair) prometheus.Counter { return rests.WithLabelValues(k.a, k.b) })
+	resting := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "llmgw_upstream_resting", Help: "Credentials, models or both that rest at a provider now, as this instance knows."}, []string{"provider", "cause"})
+	r.MustRegister(resting)
+	m.resting = newSeries(func(k pair) prometheus.Gauge { return resting.WithLabelValues(k.a, k.b) })
 }
 
 func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {

@@ -53,6 +53,9 @@ func everything(m *Metrics) {
 	m.UpstreamRequest("openai", 200)
 	m.UpstreamRequest("openai", 0)
 	m.UpstreamRemaining("openai", "requests", 4999)
+	m.UpstreamResting("openai", "refused", 0)
+	m.UpstreamRest("openai", "spent")
+	m.UpstreamResting("openai", "spent", 1)
 	m.StoreCall("reserve", 400*time.Microsecond, nil)
 	m.StoreCall("settle", time.Millisecond, errors.New("broken pipe"))
 	m.StoreUp(true)
@@ -94,6 +97,9 @@ func TestEveryMetricOfTheProductIsShownWithItsLabels(t *testing.T) {
 		`llmgw_upstream_requests_total{provider="openai",status="200"} 1`,
 		`llmgw_upstream_requests_total{provider="openai",status="none"} 1`,
 		`llmgw_upstream_remaining{provider="openai",unit="requests"} 4999`,
+		`llmgw_upstream_rests_total{cause="refused",provider="openai"} 0`,
+		`llmgw_upstream_rests_total{cause="spent",provider="openai"} 1`,
+		`llmgw_upstream_resting{cause="spent",provider="openai"} 1`,
 		`llmgw_inflight_requests 3`,
 		`llmgw_store_seconds_count{op="reserve"} 1`,
 		`llmgw_store_errors_total{op="reserve"} 0`,

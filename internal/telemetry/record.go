@@ -149,6 +149,19 @@ func (m *Metrics) UpstreamRemaining(provider, unit string, n int64) {
 	m.remaining.of(pair{m.bounds.provider.value(provider), m.bounds.unit.value(unit)}).Set(float64(n))
 }
 
+// UpstreamRest counts that a part of a provider begins to rest, and why.
+func (m *Metrics) UpstreamRest(provider, cause string) {
+	m.rests.of(pair{m.bounds.provider.value(provider), m.bounds.code.value(cause)}).Inc()
+}
+
+// UpstreamResting shows how many parts of a provider rest for a cause. It makes the
+// counter of those that began to, so that the first one is a rise.
+func (m *Metrics) UpstreamResting(provider, cause string, n int) {
+	k := pair{m.bounds.provider.value(provider), m.bounds.code.value(cause)}
+	m.rests.of(k)
+	m.resting.of(k).Set(float64(n))
+}
+
 // StoreCall notes one call to the store. That its caller went away is no error
 // of the store.
 func (m *Metrics) StoreCall(op string, d time.Duration, err error) {

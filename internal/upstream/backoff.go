@@ -11,36 +11,29 @@ import (
 const (
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 8 * time.Second
-	// afterJitter is added to what a provider asks for, at most.
+	// afterJitter is added to what a provider asks for, at most, so that those who
+	// wait do not all come back at once.
 	afterJitter = 250 * time.Millisecond
 )
 
 // delay is how long the target that failed with o is left alone, after so many
-// tries. What the provider asks for is kept to the full; where the pacer or
-// another key sees to that, there is no delay.
+// tries. What its provider asks to wait is kept as its rest, and no delay besides.
 func (o outcome) delay(attempts int) time.Duration {
-	switch {
-	case o.held || o.spare:
+	if o.after > 0 {
 		return 0
-	case o.after > 0:
-		return o.after + rand.N(min(afterJitter, o.after/10)+1)
-	default:
-		return rand.N(min(backoffMost, backoffFirst<<min(attempts-1, 10)))
 	}
+	return rand.N(min(backoffMost, backoffFirst<<min(attempts-1, 10)))
 }
 
-// await waits until the i-th target may be asked, and reports whether it may. A
-// wait that the provider asked for and that does not fit is not begun; one of
-// our own choice is cut to what is left.
-func (r *run) await(i int) bool {
-	d := time.Until(r.standing[i].ready)
-	left := r.left(r.job.Targets[i])
-	if after := r.standing[i].after; after > left {
-		return false
-	}
-	d = min(d, left)
+// await waits until the i-th target may be asked, as far as that fits.
+func (r *run) await(i int) {
+	r.sleep(min(time.Until(r.standing[i].ready), r.left(r.job.Targets[i])))
+}
+
+// sleep waits for d, or for the call's end.
+func (r *run) sleep(d time.Duration) {
 	if d <= 0 {
-		return true
+		return
 	}
 	start := time.Now()
 	timer := time.NewTimer(d)
@@ -50,5 +43,4 @@ func (r *run) await(i int) bool {
 	case <-r.ctx.Done():
 	}
 	r.waited += time.Since(start)
-	return r.ctx.Err() == nil
 }

@@ -14,8 +14,9 @@ import (
 type state struct {
 	provider    *Provider
 	connections *connections
-	keys        []*key // at least one; of a provider without keys, an empty one
-	targets     map[string]*health
+	keys        []*key             // at least one; of a provider without keys, an empty one
+	rotation    map[string]float64 // how each target stands in it, by the target's model
+	conditions  conditions
 	plain       atomic.Bool  // the provider takes no stream_options
 	inflight    atomic.Int64 // calls sent and not yet ended
 	turn        int          // rotates among keys of which nothing is known
@@ -24,11 +25,10 @@ type state struct {
 // key is one API key of a provider.
 type key struct {
 	secret string
+	id     string // its hash; empty: it is no secret
 	pacer  *pacer // its own, or the provider's
 	// left is what the provider last said is left for this key, -1: nothing.
 	left atomic.Int64
-	// until is when the provider takes calls by this key again, unix nanoseconds.
-	until atomic.Int64
 }
 
 // tell notes what an answer to this key said.
@@ -41,9 +41,10 @@ func (k *key) tell(t told) {
 }
 
 // choose picks the target of the next try, or returns -1: by weight and
-// headroom among the healthy ones, those of weight 0 only when no other can
-// serve; one that failed this job only when all did, the soonest ready first.
-func (c *Client) choose(j *Job, st []standing) int {
+// headroom among those that neither rest nor failed this job, those of weight 0
+// only when no other can serve. What failed this job follows, the soonest ready
+// first. last says that nothing can serve that does not rest.
+func (c *Client) choose(j *Job, st []standing) (target int, last bool) {
 	targets, soonest := j.Targets, -1
 	var fresh []int
 	for i := range targets {
@@ -56,137 +57,148 @@ func (c *Client) choose(j *Job, st []standing) int {
 		}
 	}
 	if len(fresh) == 0 {
-		return soonest
+		return soonest, true
 	}
 	if len(fresh) == 1 {
-		return fresh[0]
+		return fresh[0], true
 	}
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	healthy := slices.DeleteFunc(slices.Clone(fresh), func(i int) bool { return c.health(targets[i]).open(now) })
-	if len(healthy) == 0 {
-		healthy = fresh
+	looks := make([]outlook, len(targets))
+	for _, i := range fresh {
+		looks[i] = c.outlook(j, targets[i], st[i].skip, now)
 	}
-	if w := weighted(targets, healthy); len(w) > 0 {
-		healthy = w
-	}
-	return c.balance(j, healthy, now)
+	fresh = least(fresh, func(i int) int { return looks[i].rest.rank() })
+	fresh = least(fresh, func(i int) int { return -min(targets[i].Weight, 1) })
+	return c.balance(j, fresh, looks), looks[fresh[0]].rest.rank() > 0
 }
 
-// weighted is those of set that have a weight.
-func weighted(targets []Target, set []int) (w []int) {
+// least is those of set for which rank is least.
+func least(set []int, rank func(int) int) (lowest []int) {
 	for _, i := range set {
-		if targets[i].Weight > 0 {
-			w = append(w, i)
+		if len(lowest) > 0 && rank(i) < rank(lowest[0]) {
+			lowest = lowest[:0]
+		}
+		if len(lowest) == 0 || rank(i) == rank(lowest[0]) {
+			lowest = append(lowest, i)
 		}
 	}
-	return w
+	return lowest
 }
 
 // balance picks from set by smooth weighted rotation, each weight scaled by the
 // target's headroom; if none has any, the one with the shortest wait. mu is held.
-func (c *Client) balance(j *Job, set []int, now time.Time) int {
+func (c *Client) balance(j *Job, set []int, looks []outlook) int {
 	best, soonest := -1, -1
 	var total float64
-	var shortest time.Duration
+	stands := func(i int) float64 { return c.state(j.Targets[i].Provider).rotation[j.Targets[i].Model] }
 	for _, i := range set {
 		t := j.Targets[i]
-		headroom, wait := c.state(t.Provider).outlook(j.tokens(t.Provider), now)
-		if wait > 0 {
-			if soonest < 0 || wait < shortest {
-				soonest, shortest = i, wait
+		if wait := looks[i].wait; wait > 0 {
+			if soonest < 0 || wait < looks[soonest].wait {
+				soonest = i
 			}
 			continue
 		}
-		share := float64(max(t.Weight, 1)) * max(headroom, leastHeadroom)
-		h := c.health(t)
-		h.current += share
+		share := float64(max(t.Weight, 1)) * max(looks[i].headroom, leastHeadroom)
+		c.state(t.Provider).rotate(t.Model, share)
 		total += share
-		if best < 0 || h.current > c.health(j.Targets[best]).current {
+		if best < 0 || stands(i) > stands(best) {
 			best = i
 		}
 	}
 	if best < 0 {
 		return soonest
 	}
-	c.health(j.Targets[best]).current -= total
+	c.state(j.Targets[best].Provider).rotate(j.Targets[best].Model, -total)
 	return best
+}
+
+// rotate moves a target on in the rotation.
+func (s *state) rotate(model string, by float64) {
+	if len(s.rotation) >= maxConditions { // only "*" makes so many: names of clients' choosing
+		clear(s.rotation)
+	}
+	s.rotation[model] += by
 }
 
 // leastHeadroom is what a target that can take one more call counts at least.
 const leastHeadroom = 0.01
 
-// outlook is that of the best key.
-func (s *state) outlook(n tokens.Count, now time.Time) (headroom float64, wait time.Duration) {
-	for i, k := range s.keys {
-		h, w := k.outlook(n, now)
-		if i == 0 || w < wait {
-			wait = w
+// outlook is how a call that comes now stands, as far as that is known.
+type outlook struct {
+	headroom float64       // how much of a full burst is free, 0 to 1
+	wait     time.Duration // for its turn, or until what rests can be asked
+	rest     rest
+}
+
+// outlook is that of the best key of t's provider. mu is held.
+func (c *Client) outlook(j *Job, t Target, skip []*key, now time.Time) outlook {
+	_, look := c.state(t.Provider).best(t.part(j), j.tokens(t.Provider), skip, now)
+	return look
+}
+
+// outlook is how a call of n tokens for model stands with k. What may be asked
+// though it rests is waited for no longer than its turn.
+func (s *state) outlook(k *key, model string, n tokens.Count, now time.Time) outlook {
+	look := outlook{rest: s.conditions.look(k.id, model, now)}
+	look.headroom, look.wait = k.pacer.outlook(n, now)
+	if look.rest.cause.bars() && look.rest.wait > look.wait {
+		look.headroom, look.wait = 0, look.rest.wait
+	}
+	return look
+}
+
+// best is the key for a call, but for those in skip, and how the call stands with
+// it: a key that does not rest, the one that can serve soonest, then the one that
+// has most left, then each in turn. It is nil if skip holds all. mu is held.
+func (s *state) best(model string, n tokens.Count, skip []*key, now time.Time) (best *key, look outlook) {
+	for i := range s.keys {
+		k := s.keys[(s.turn+i)%len(s.keys)]
+		if slices.Contains(skip, k) {
+			continue
 		}
-		headroom = max(headroom, h)
-	}
-	return headroom, wait
-}
-
-// outlook is the pacer's, or the wait that the provider asked for.
-func (k *key) outlook(n tokens.Count, now time.Time) (headroom float64, wait time.Duration) {
-	headroom, wait = k.pacer.outlook(n, now)
-	if cool := time.Duration(k.until.Load() - now.UnixNano()); cool > wait {
-		return 0, cool
-	}
-	return headroom, wait
-}
-
-// key picks the key of the next try: the one that can serve soonest, then the
-// one that has most left, then each in turn.
-func (c *Client) key(s *state, n tokens.Count) *key {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(s.keys) == 1 {
-		return s.keys[0]
-	}
-	now := time.Now()
-	s.turn++
-	best := s.keys[s.turn%len(s.keys)]
-	for i := 1; i < len(s.keys); i++ {
-		if k := s.keys[(s.turn+i)%len(s.keys)]; k.better(best, n, now) {
-			best = k
+		if l := s.outlook(k, model, n, now); best == nil || l.better(look) || !look.better(l) && k.more(best) {
+			best, look = k, l
 		}
 	}
-	return best
+	return best, look
 }
 
-// better tells whether k is to be used rather than other, for n tokens.
-func (k *key) better(other *key, n tokens.Count, now time.Time) bool {
-	headroom, wait := k.outlook(n, now)
-	otherHeadroom, otherWait := other.outlook(n, now)
+// better reports whether a call stands better with o than with other.
+func (o outlook) better(other outlook) bool {
 	switch {
-	case wait != otherWait:
-		return wait < otherWait
-	case headroom != otherHeadroom:
-		return headroom > otherHeadroom
+	case o.rest.rank() != other.rest.rank():
+		return o.rest.rank() < other.rest.rank()
+	case o.wait != other.wait:
+		return o.wait < other.wait
+	default:
+		return o.headroom > other.headroom
 	}
+}
+
+// more reports whether the provider said that k has more left than other.
+func (k *key) more(other *key) bool {
 	a, b := k.left.Load(), other.left.Load()
 	return b >= 0 && (a < 0 || a > b)
 }
 
-// health is the health of a target. mu is held.
-func (c *Client) health(t Target) *health {
-	s := c.state(t.Provider)
-	h := s.targets[t.Model]
-	if h == nil {
-		if len(s.targets) >= maxTargets { // only "*" makes so many: names of clients' choosing
-			clear(s.targets)
-		}
-		h = &health{}
-		s.targets[t.Model] = h
-	}
-	return h
+// keys is how many keys t's provider has.
+func (c *Client) keys(t Target) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.state(t.Provider).keys)
 }
 
-// maxTargets bounds the models of a provider that are told apart.
-const maxTargets = 1000
+// key picks the key of the next try for model, but for those in skip, and returns
+// how the call stands with it. It is nil if skip holds all.
+func (c *Client) key(s *state, model string, n tokens.Count, skip []*key) (*key, outlook) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.turn++
+	return s.best(model, n, skip, time.Now())
+}
 
 // prepare is the dialect's outbound call of a try.
 func (a attempt) prepare(r *run) (dialect.Outbound, error) {

@@ -293,13 +293,18 @@ func TestChangingWhatTheLimitsHoldForBeginsAnew(t *testing.T) {
 func TestModelsOfClientsChoosingAreBounded(t *testing.T) {
 	p := provider("a", nil)
 	c := client(t, nil, &script{}, nil, p)
-	for i := range 3 * maxTargets {
-		c.mu.Lock()
-		c.health(Target{Provider: p, Model: fmt.Sprint(i)})
-		c.mu.Unlock()
+	for i := range 3 * maxConditions {
+		s := c.states["a"]
+		s.rotate(fmt.Sprint(i), 1)
+		s.conditions.fail(scope{model: fmt.Sprint(i)}, morning, morning)
+		s.conditions.rest(scope{key: "k"}, refused, 0, morning, morning)
 	}
-	if n := len(c.states["a"].targets); n > maxTargets {
+	s := c.states["a"]
+	if n := max(len(s.rotation), len(s.conditions)); n > maxConditions {
 		t.Errorf("%d models are remembered", n)
+	}
+	if s.conditions[scope{key: "k"}].cause != refused {
+		t.Errorf("models made a credential's state be forgotten")
 	}
 }
 

@@ -14,7 +14,9 @@
 //	backoff.go    the time between two tries
 //	exchange.go   one try: sending it, judging its answer
 //	choose.go     which target, which key
-//	breaker.go    targets that keep failing are passed over
+//	condition.go  the state of a credential, a model or both: serving, resting, probed
+//	health.go     what attempts show of it
+//	fleet.go      the same state on all gateways
 //	limits.go     a provider's limits as budget limits: the arithmetic of pacing
 //	counting.go   what a provider counts of a call
 //	spans.go      what this gateway sent in every interval
@@ -25,8 +27,9 @@
 //	queue.go      the order of those that wait
 //	throttle.go   asking for less after a refusal; the headroom last told
 //	feedback.go   what a provider's headers and refusals tell
-//	failure.go    which answers are failures, and what may follow them
-//	peek.go       the first event of a stream
+//	judge.go      which answers are failures, what may follow them, what rests then
+//	failure.go    errors as they are read
+//	peek.go       a stream until it has content
 //	send.go       one HTTP exchange until the answer's header
 //	body.go       the answer's body under the idle timeout
 //	transport.go  connections
@@ -34,6 +37,7 @@
 package upstream
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -64,6 +68,11 @@ type Observer interface {
 	// UpstreamRemaining is told what the provider says is left of its limit on
 	// unit ("requests" or "tokens").
 	UpstreamRemaining(provider, unit string, n int64)
+	// UpstreamRest is told that a part of a provider begins to rest, and why:
+	// refused, spent, denied, limited or failing.
+	UpstreamRest(provider, cause string)
+	// UpstreamResting is told how many parts rest for a cause, now and then.
+	UpstreamResting(provider, cause string, n int)
 }
 
 // Client sends calls to providers. It is safe for concurrent use.
@@ -73,8 +82,11 @@ type Client struct {
 	log       *slog.Logger
 	transport func(*Provider) http.RoundTripper
 
-	mu     sync.Mutex
-	states map[string]*state // by the provider's name
+	id        string        // names this gateway to the others
+	wake      chan struct{} // there is something unwritten
+	mu        sync.Mutex
+	states    map[string]*state // by the provider's name
+	unwritten map[string]string // what other gateways are to know, by its field; empty: nothing any more
 }
 
 // nobody looks at what happens.
@@ -83,12 +95,15 @@ type nobody struct{}
 func (nobody) QueueWait(string, time.Duration)         {}
 func (nobody) UpstreamRequest(string, int)             {}
 func (nobody) UpstreamRemaining(string, string, int64) {}
+func (nobody) UpstreamRest(string, string)             {}
+func (nobody) UpstreamResting(string, string, int)     {}
 
 // New returns a Client for c.
 func New(c Config) *Client {
 	client := &Client{
 		limiter: c.Limiter, observer: c.Observer, log: c.Logger, transport: c.Transport,
-		states: make(map[string]*state),
+		id: rand.Text(), wake: make(chan struct{}, 1),
+		states: make(map[string]*state), unwritten: make(map[string]string),
 	}
 	if client.observer == nil {
 		client.observer = nobody{}
@@ -138,7 +153,7 @@ func (c *Client) Close() {
 func (c *Client) state(p *Provider) *state {
 	s := c.states[p.Name]
 	if s == nil {
-		s = &state{targets: make(map[string]*health)}
+		s = &state{rotation: make(map[string]float64), conditions: make(conditions)}
 		c.states[p.Name] = s
 		c.update(s, p)
 	}
@@ -197,7 +212,7 @@ func (c *Client) keyOf(s *state, before *Provider, secret string) *key {
 }
 
 func newKey(secret string, p *pacer) *key {
-	k := &key{secret: secret, pacer: p}
+	k := &key{secret: secret, id: keyID(secret), pacer: p}
 	k.left.Store(-1)
 	return k
 }

@@ -19,7 +19,7 @@ func (p *pacer) late(r request) error {
 // refused last. mu is held.
 func (p *pacer) full(r request, d time.Duration) error {
 	d = max(d, slotPoll)
-	e := &fault.Error{Code: fault.UpstreamCapacity, Wait: d}
+	e := waits(&fault.Error{Code: fault.UpstreamCapacity, Wait: d})
 	if p.paced == nil { // a reload took the limits away meanwhile
 		e.Message = "The provider's capacity was taken. Try again."
 		return e

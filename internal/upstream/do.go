@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -22,15 +23,15 @@ import (
 func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 	r := run{client: c, ctx: ctx, job: &j, standing: make([]standing, len(j.Targets))}
 	for {
-		i := c.choose(&j, r.standing)
+		i, last := c.choose(&j, r.standing)
 		if i < 0 {
 			return r.end()
 		}
-		if !r.await(i) {
-			r.standing[i].out = true
-			continue
+		r.await(i)
+		if ctx.Err() != nil {
+			return r.end()
 		}
-		o := r.try(i)
+		o := r.try(i, last)
 		if ctx.Err() != nil {
 			if o.response != nil && o.response.Status >= 400 {
 				r.failed(o)
@@ -63,21 +64,43 @@ type run struct {
 	best     outcome // the most telling failure so far
 }
 
-// try makes one try with the i-th target: its turn, then the exchange.
-func (r *run) try(i int) outcome {
+// try makes one try with the i-th target: its turn, then the exchange. last says
+// that nothing can serve that does not rest.
+func (r *run) try(i int, last bool) outcome {
 	t := r.job.Targets[i]
 	s, conns := r.client.at(t)
-	k := r.client.key(s, r.job.tokens(t.Provider))
-	turn, o := r.take(t, k)
-	if o.err != nil {
+	a := attempt{ctx: r.ctx, target: t, model: t.part(r.job), state: s, connections: conns}
+	var look outlook
+	a.key, look = r.client.key(s, a.model, r.job.tokens(t.Provider), r.standing[i].skip)
+	if a.key == nil { // a reload took the others away
+		return outcome{again: elsewhere, unsent: true, err: ofCredential(t.Provider, refused, nil)}
+	}
+	if look.rest.cause.bars() {
+		return r.resting(t, look.rest)
+	}
+	var o outcome
+	if a.turn, o = r.take(t, a.key); o.err != nil {
 		return o
+	}
+	if rest := r.client.admit(&a, last); rest.cause != "" { // it began to rest meanwhile
+		a.turn.settle(0, 0)
+		return outcome{again: anywhere, unsent: true, err: unserved(t.Provider, rest)}
 	}
 	if r.attempts == 0 {
 		r.allowed = 1 + max(0, t.Provider.Retries)
 	}
 	r.attempts++
-	o = r.client.exchange(r.ctx, r, attempt{target: t, state: s, key: k, turn: turn, connections: conns})
-	o.target = t
+	return r.client.exchange(r.ctx, r, a)
+}
+
+// resting waits for what rests, if that is what its provider asked for and there
+// is time for it. It is no try.
+func (r *run) resting(t Target, d rest) outcome {
+	o := outcome{again: elsewhere, unsent: true, err: unserved(t.Provider, d)}
+	if left := r.left(t); d.cause == limited && d.wait <= left {
+		r.sleep(min(left, d.wait+rand.N(min(afterJitter, d.wait/10)+1)))
+		o.again = anywhere
+	}
 	return o
 }
 
@@ -87,7 +110,7 @@ func (r *run) take(t Target, k *key) (*turn, outcome) {
 	r.asks++
 	turn, err := k.pacer.take(r.ctx, request{
 		id:   r.job.RequestID + "/" + strconv.Itoa(r.asks),
-		team: r.job.Team, weight: r.job.Weight,
+		team: r.job.Team, weight: r.job.Weight, model: t.part(r.job),
 		tokens:  r.job.tokens(t.Provider),
 		maxWait: r.left(t),
 	})
@@ -116,10 +139,10 @@ func (r *run) left(t Target) time.Duration {
 type standing struct {
 	// out says that it must not be asked again.
 	out bool
-	// ready is when it may be asked again; zero: it was not asked yet.
+	// ready is when it may be asked again; zero: it did not fail yet.
 	ready time.Time
-	// after is what its provider asked to wait when it failed.
-	after time.Duration
+	// skip are the keys that it refused.
+	skip []*key
 }
 
 // note keeps what a failure tells, and reports whether to try again.
@@ -128,22 +151,26 @@ func (r *run) note(i int, o outcome) bool {
 	if !o.unsent {
 		r.failed(o)
 	}
-	if o.again == elsewhere {
-		r.standing[i].out = true
+	st := &r.standing[i]
+	switch {
+	case o.again == elsewhere:
+		st.out = true
+	case o.again == otherKey && o.key != nil:
+		st.skip = append(st.skip, o.key)
+		st.out = len(st.skip) >= r.client.keys(r.job.Targets[i])
 	}
 	switch {
-	case o.unsent: // no turn in time: that was no try
+	case o.unsent: // that was no try
+		return true
+	case o.again == otherKey: // the same call, as the provider should have taken it
+		r.allowed++
 		return true
 	case o.plain != nil && r.plain == nil: // the same call, as the provider takes it
 		r.plain = o.plain
 		r.allowed++
 		return true
 	}
-	r.standing[i].ready = time.Now().Add(o.delay(r.attempts))
-	r.standing[i].after = o.after
-	if o.spare {
-		r.standing[i].after = 0
-	}
+	st.ready = time.Now().Add(o.delay(r.attempts))
 	return r.attempts < r.allowed
 }
 

@@ -16,11 +16,14 @@ import (
 
 // attempt is one try that has its turn.
 type attempt struct {
+	ctx         context.Context
 	target      Target
+	model       string // part of the provider that it asks, by the model's name
 	state       *state
 	key         *key
 	turn        *turn
 	connections *connections
+	began       time.Time // when it was admitted
 }
 
 // exchange sends a try and judges its answer. Whatever its outcome, a panic of
@@ -29,6 +32,7 @@ type attempt struct {
 func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
 	done := false
 	defer func() {
+		c.release(a)
 		if !done {
 			a.state.inflight.Add(-1)
 			a.turn.full()
@@ -36,6 +40,7 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
 	}()
 	a.state.inflight.Add(1)
 	o = c.tryOnce(ctx, r, a)
+	o.target, o.key = a.target, a.key
 	done = true
 	if o.response == nil {
 		a.state.inflight.Add(-1)
@@ -126,19 +131,34 @@ func (c *Client) refused(a attempt, r *Response, out dialect.Outbound) outcome {
 	a.fail()
 	raw, plain := start(r.Body, r.Header)
 	r.Body = rejoined{io.MultiReader(bytes.NewReader(raw), r.Body), r.Body}
-	now := time.Now()
+	e := readError(plain)
 	o := outcome{response: r}
-	o.again, o.after = judge(r.Status, plain, r.Header, now)
 	if out.Injected && a.target.Provider.Usage != Always && rejectsUsage(r.Status, plain) {
 		o.again, o.plain = anywhere, a.state
+		return o
 	}
 	if sick(r.Status) {
 		c.sick(a)
 	}
-	if r.Status == http.StatusTooManyRequests && o.again == anywhere {
-		o.held, o.spare = c.limited(a, o.after, r.Sent)
+	j := judge(r.Status, e, r.Header, time.Now())
+	o.again, o.after = j.again, j.after
+	c.heeds(a, j, fmt.Sprintf("status %d %s", r.Status, e.name()))
+	if o.again == otherKey || shows(plain, a.key.secret) {
+		r.discard()
+		o.response, o.err = nil, ofCredential(a.target.Provider, j.rests, fmt.Errorf("the credential was refused: status %d %s", r.Status, e.name()))
 	}
 	return o
+}
+
+// heeds makes everyone follow what an answer says of its provider.
+func (c *Client) heeds(a attempt, j judgement, why string) {
+	if j.rate {
+		a.key.pacer.slow(a.model, a.began)
+	}
+	if j.rate && j.width == wholeKey {
+		a.key.pacer.hold(j.after)
+	}
+	c.rests(a, j, why)
 }
 
 // remember notes that a provider took a call without stream_options that it had
@@ -150,24 +170,6 @@ func (c *Client) remember(a attempt) {
 	}
 }
 
-// limited makes everyone follow a provider's refusal for its rate. It tells
-// whether the pacer now holds calls back, and whether another key can serve.
-func (c *Client) limited(a attempt, after time.Duration, sent time.Time) (held, spare bool) {
-	now := time.Now()
-	held = a.key.pacer.hold(after, sent)
-	if after <= 0 {
-		return false, false
-	}
-	a.key.until.Store(now.Add(after).UnixNano())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range a.state.keys {
-		_, wait := k.outlook(a.turn.counted(), now)
-		spare = spare || wait == 0
-	}
-	return held, spare
-}
-
 // opened reads a stream until it has content. It returns false and the outcome
 // if the stream fails or breaks off before.
 func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, bool) {
@@ -177,9 +179,8 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 	switch {
 	case report.FailedFirst: // later ones are the client's to see
 		a.fail()
-		c.sick(a)
 		r.discard()
-		return beganWithError(a.target.Provider, *report.Failure), false
+		return c.beganWithError(a, *report.Failure), false
 	case err == nil:
 		return outcome{}, true
 	case errors.Is(err, io.EOF):
@@ -204,25 +205,24 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 }
 
 // beganWithError is the outcome of a stream that failed before it had content.
-func beganWithError(p *Provider, f dialect.Failure) outcome {
-	status := f.Status
+func (c *Client) beganWithError(a attempt, f dialect.Failure) outcome {
+	p, status := a.target.Provider, f.Status
 	if status < 400 || status > 599 {
 		status = http.StatusBadGateway
 	}
-	o := outcome{again: anywhere, err: &fault.Error{
-		Code: fault.UpstreamError, Status: status,
-		Message: fmt.Sprintf("Provider %q failed: %s", p.Name, f.Message),
-		Err:     fmt.Errorf("the stream began with an error of type %q, code %q", f.Type, f.Code),
-	}}
-	e := errorBody{code: f.Code, kind: f.Type, message: f.Message}
-	switch {
-	case e.spent() || e.tooLarge():
-		o.again = elsewhere
-	case f.Status != 0:
-		o.again, _ = judge(f.Status, nil, nil, time.Time{})
-	case f.Type == "invalid_request_error":
-		o.again = never
+	e := errorBody{code: f.Code, kind: f.Type, message: f.Message, moderated: moderation(f.Code, f.Message)}
+	j := judge(status, e, nil, time.Now())
+	if sick(status) {
+		c.sick(a)
 	}
+	err := fmt.Errorf("the stream began with an error: status %d %s", status, e.name())
+	c.heeds(a, j, err.Error())
+	o := outcome{again: j.again, after: j.after}
+	if o.again == otherKey || shows([]byte(f.Message), a.key.secret) {
+		o.err = ofCredential(p, j.rests, err)
+		return o
+	}
+	o.err = &fault.Error{Code: fault.UpstreamError, Status: status, Message: fmt.Sprintf("Provider %q failed: %s", p.Name, f.Message), Err: err}
 	return o
 }
 
@@ -232,26 +232,4 @@ func (c *Client) at(t Target) (*state, *connections) {
 	defer c.mu.Unlock()
 	s := c.state(t.Provider)
 	return s, s.connections
-}
-
-// healthy notes that the target serves.
-func (c *Client) healthy(a attempt) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.health(a.target).good()
-}
-
-// sick notes that the target failed.
-func (c *Client) sick(a attempt) {
-	now := time.Now()
-	c.mu.Lock()
-	h := c.health(a.target)
-	closed := !h.open(now)
-	h.bad(now)
-	tripped := closed && h.open(now)
-	c.mu.Unlock()
-	if tripped {
-		c.log.Warn("the target keeps failing and is passed over while others serve",
-			"provider", a.target.Provider.Name, "model", a.target.Model)
-	}
 }

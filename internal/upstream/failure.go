@@ -21,6 +21,7 @@ type again int
 const (
 	never     again = iota // the answer is the client's
 	elsewhere              // only another target can help
+	otherKey               // another key can, or another target: the gateway's was refused
 	anywhere               // the same target may be asked again
 )
 
@@ -30,13 +31,13 @@ type outcome struct {
 	response *Response // the provider's answer; nil if there is none
 	err      *fault.Error
 	again    again
-	// after is how long the provider asks to wait, 0 if it does not say.
+	// after is how long the provider asks to wait, 0 if it does not say. What it
+	// asks of rests meanwhile.
 	after time.Duration
 
-	unsent bool   // there was no turn: nothing was sent
+	key    *key   // that was used; nil: none was
+	unsent bool   // nothing was sent
 	plain  *state // of a provider that rejects stream_options: try without
-	held   bool   // the pacer keeps the wait that the provider asked for
-	spare  bool   // another key of the provider can serve at once
 }
 
 // TargetError is the failure of a try that brought no answer, and where it was
@@ -55,38 +56,9 @@ func (e *TargetError) Unwrap() error { return e.Err }
 // maxErrorBody bounds how much of an error's body is read to judge it.
 const maxErrorBody = 64 << 10
 
-// judge says what may follow an answer of status, given the start of its body:
-// the wait is what the provider asks for, 0 if it does not say.
-func judge(status int, body []byte, h http.Header, now time.Time) (again, time.Duration) {
-	e := readError(body)
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
-		return elsewhere, 0
-	case http.StatusTooManyRequests:
-		if e.spent() || e.tooLarge() {
-			return elsewhere, 0
-		}
-		return unlessDenied(h), e.wait(h, now)
-	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
-		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
-		return unlessDenied(h), retryAfter(h, now)
-	default:
-		if e.lacks() || e.barred() {
-			return elsewhere, 0
-		}
-		return never, 0
-	}
-}
-
 // lacks tells whether the call is about something that this provider does not
 // keep, such as the response before this one, and another may.
 func (e errorBody) lacks() bool { return strings.HasSuffix(e.code, "_not_found") }
-
-// barred tells whether the provider does not take our key, which Google answers
-// as a bad request.
-func (e errorBody) barred() bool {
-	return slices.ContainsFunc(e.details, func(d detail) bool { return d.Reason == "API_KEY_INVALID" })
-}
 
 // unlessDenied is anywhere, but elsewhere if the provider says that the same
 // call had better not come again.
@@ -139,6 +111,7 @@ func sick(status int) bool {
 type errorBody struct {
 	code, kind, message string
 	details             []detail
+	moderated           bool // it is about what the request says
 }
 
 // detail is an entry of a Google error's details, or Anthropic's details.
@@ -166,6 +139,13 @@ func readError(body []byte) (e errorBody) {
 		}
 	}
 	e.code, e.kind, e.message = text(doc["code"]), text(doc["type"]), text(doc["message"])
+	if whole := text(doc["error"]); e.message == "" && !strings.HasPrefix(whole, "{") {
+		e.message = whole // xAI, Ollama
+	}
+	if e.kind == "" {
+		e.kind = text(doc["__type"]) // AWS
+	}
+	e.moderated = moderation(e.code, e.message) || bytes.Contains(doc["metadata"], []byte(`"flagged_input"`)) // OpenRouter
 	if one := (detail{}); json.Unmarshal(doc["details"], &one) == nil {
 		e.details = []detail{one}
 		return e
@@ -182,6 +162,32 @@ func readError(body []byte) (e errorBody) {
 	return e
 }
 
+// moderation reports whether an error is about what the request says. The words
+// may be the client's own: it then sees the answer as it came.
+func moderation(code, message string) bool {
+	return strings.Contains(code, "content") || slices.ContainsFunc([]string{"flagged", "moderation", "usage guidelines", "usage policies", "content policy"},
+		func(word string) bool { return strings.Contains(message, word) })
+}
+
+// name is what the error calls itself, as a log names it.
+func (e errorBody) name() string {
+	name := strings.TrimSpace(strings.ToValidUTF8(e.kind+" "+e.code, ""))
+	for _, d := range e.details {
+		name = strings.TrimSpace(name + " " + d.Reason + d.ErrorCode)
+	}
+	return name[:min(len(name), 100)]
+}
+
+// shows reports whether text holds a secret, or its end behind what stands for
+// the rest: sk-…********abcd.
+func shows(text []byte, secret string) bool {
+	if len(secret) < 12 {
+		return false
+	}
+	end := secret[len(secret)-4:]
+	return bytes.Contains(text, []byte(secret)) || bytes.Contains(text, []byte("*"+end)) || bytes.Contains(text, []byte("..."+end))
+}
+
 // text is a JSON string's value, or the text of another scalar.
 func text(raw json.RawMessage) string {
 	var s string
@@ -189,24 +195,6 @@ func text(raw json.RawMessage) string {
 		return s
 	}
 	return string(raw)
-}
-
-// spent tells whether a quota is used up for so long that waiting is no cure.
-func (e errorBody) spent() bool {
-	if e.code == "insufficient_quota" || e.kind == "insufficient_quota" {
-		return true
-	}
-	for _, d := range e.details {
-		if strings.HasSuffix(d.ErrorCode, "spend_limit_reached") {
-			return true
-		}
-		for _, v := range d.Violations {
-			if strings.Contains(v.QuotaID, "PerDay") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // tooLarge tells whether the one request is over the whole limit.

@@ -51,7 +51,7 @@ var (
 // read tells what an answer's header says, at now.
 func read(flavor string, h http.Header, now time.Time) told {
 	t := told{
-		requests: least(h, requestsHeaders), tokens: least(h, tokensHeaders),
+		requests: fewest(h, requestsHeaders), tokens: fewest(h, tokensHeaders),
 		retryAfter: retryAfter(h, now),
 	}
 	if flavor == "groq" {
@@ -60,8 +60,8 @@ func read(flavor string, h http.Header, now time.Time) told {
 	return t
 }
 
-// least is the smallest number that any of the named headers holds, or -1.
-func least(h http.Header, names []string) int64 {
+// fewest is the smallest number that any of the named headers holds, or -1.
+func fewest(h http.Header, names []string) int64 {
 	n := int64(-1)
 	for _, name := range names {
 		values := h[name]

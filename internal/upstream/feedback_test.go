@@ -99,19 +99,20 @@ func TestThePartsOfAnErrorThatDecideAreFound(t *testing.T) {
 		{"a delay that is none", `{"error":{"details":[{"retryDelay":12},{"retryDelay":"x"}]}}`, false, 0},
 	} {
 		e := readError([]byte(s.body))
-		if got := e.wait(http.Header{}, morning); e.spent() != s.spent || got != s.delay {
-			t.Errorf("%s: spent %v, delay %s", s.what, e.spent(), got)
+		j := judge(429, e, nil, morning)
+		if got := e.wait(http.Header{}, morning); (j.rests == spent) != s.spent || got != s.delay {
+			t.Errorf("%s: rests %s, delay %s", s.what, j.rests, got)
 		}
 	}
 }
 
 func TestAResetIsNoRequestToWaitForHours(t *testing.T) {
 	h := head("x-ratelimit-limit", "50", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "1790035200000")
-	if _, after := judge(429, nil, h, morning); after != time.Minute {
+	if after := judge(429, errorBody{}, h, morning).after; after != time.Minute {
 		t.Errorf("a reset in hours: %s, want a minute", after)
 	}
 	h.Set("Retry-After", "7200")
-	if _, after := judge(429, nil, h, morning); after != 2*time.Hour {
+	if after := judge(429, errorBody{}, h, morning).after; after != 2*time.Hour {
 		t.Errorf("asked to wait two hours: %s", after)
 	}
 }
@@ -123,14 +124,14 @@ func TestRecordedErrorsAreJudgedRight(t *testing.T) {
 		t.Skip("the shared fixtures are not here")
 	}
 	for name, want := range map[string]again{
-		"openai-error-400-context": never, "openai-error-401": elsewhere, "openai-error-404-model": elsewhere,
+		"openai-error-400-context": never, "openai-error-401": otherKey, "openai-error-404-model": elsewhere,
 		"openai-error-429-rpm": anywhere, "openai-error-429-tpm": anywhere, "openai-error-429-too-large": elsewhere, "openai-error-503": anywhere,
-		"anthropic-error-400": never, "anthropic-error-401": elsewhere, "anthropic-error-429": anywhere,
-		"anthropic-error-429-spend": elsewhere, "anthropic-error-500": anywhere, "anthropic-error-529": anywhere,
-		"azure-error-400-filter": never, "azure-error-401": elsewhere, "bedrock-error-400": never, "bedrock-error-429": anywhere,
-		"cohere-error-429": anywhere, "deepseek-error-402": elsewhere, "gemini-error-429-day": elsewhere,
+		"anthropic-error-400": never, "anthropic-error-401": otherKey, "anthropic-error-429": anywhere,
+		"anthropic-error-429-spend": otherKey, "anthropic-error-500": anywhere, "anthropic-error-529": anywhere,
+		"azure-error-400-filter": never, "azure-error-401": otherKey, "bedrock-error-400": never, "bedrock-error-429": anywhere,
+		"cohere-error-429": anywhere, "deepseek-error-402": otherKey, "gemini-error-429-day": otherKey,
 		"llamacpp-error-503": anywhere, "mistral-error-422": never, "mistral-error-429": anywhere, "ollama-error-404": elsewhere,
-		"openrouter-error-402": elsewhere, "openrouter-error-429": anywhere, "together-error-429": anywhere,
+		"openrouter-error-402": otherKey, "openrouter-error-429": anywhere, "together-error-429": anywhere,
 	} {
 		body, err := os.ReadFile(filepath.Join(dir, name+".json"))
 		if err != nil {
@@ -156,12 +157,12 @@ func TestRecordedErrorsAreJudgedRight(t *testing.T) {
 		for k, v := range expect.HTTP.Headers {
 			h.Set(k, v)
 		}
-		got, after := judge(expect.HTTP.Status, body, h, morning)
-		if got != want {
-			t.Errorf("%s: judged %d, want %d", name, got, want)
+		got := judge(expect.HTTP.Status, readError(body), h, morning)
+		if got.again != want {
+			t.Errorf("%s: judged %d, want %d", name, got.again, want)
 		}
-		if strings.HasPrefix(name, "together") && after != 3*time.Second || name == "openai-error-503" && after != 5*time.Second {
-			t.Errorf("%s: asks to wait %s", name, after)
+		if strings.HasPrefix(name, "together") && got.after != 3*time.Second || name == "openai-error-503" && got.after != 5*time.Second {
+			t.Errorf("%s: asks to wait %s", name, got.after)
 		}
 	}
 }
@@ -190,7 +191,7 @@ func FuzzFeedbackNeverPanics(f *testing.F) {
 	f.Add("6m0s", `[[{"error":null}]]`, 503)
 	f.Fuzz(func(t *testing.T, value, body string, status int) {
 		h := http.Header{"Retry-After": {value}, "Retry-After-Ms": {value}, "X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining-Tokens": {value}}
-		if _, after := judge(status, []byte(body), h, morning); after < 0 || after > longestWait {
+		if after := judge(status, readError([]byte(body)), h, morning).after; after < 0 || after > longestWait {
 			t.Errorf("a wait of %s", after)
 		}
 		if got := read("openai", h, morning); got.tokens < -1 || got.retryAfter < 0 || got.retryAfter > longestWait {

@@ -108,6 +108,8 @@ type watcher struct {
 	waits     []time.Duration
 	statuses  []int
 	remaining map[string]int64
+	rests     []string
+	resting   map[string]int
 }
 
 func (w *watcher) QueueWait(_ string, d time.Duration) {
@@ -129,6 +131,21 @@ func (w *watcher) UpstreamRemaining(provider, unit string, n int64) {
 		w.remaining = map[string]int64{}
 	}
 	w.remaining[provider+"/"+unit] = n
+}
+
+func (w *watcher) UpstreamRest(provider, cause string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rests = append(w.rests, provider+" "+cause)
+}
+
+func (w *watcher) UpstreamResting(provider, cause string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.resting == nil {
+		w.resting = map[string]int{}
+	}
+	w.resting[provider+" "+cause] = n
 }
 
 // plainDialect sends the body as it is, and speaks of events that are lines.
@@ -154,7 +171,7 @@ func (plainDialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOpti
 }
 
 // lineMeter takes every whole line for an event; "error TYPE" is a failure,
-// "ready" announces an answer, and lines that begin with ':' are comments.
+// "ready" announces an answer, "odd" says nothing that is known, and lines that begin with ':' are comments.
 type lineMeter struct {
 	hide   bool
 	report dialect.Report
@@ -177,7 +194,7 @@ func (m *lineMeter) Feed(p []byte) []byte {
 		if len(m.line) > 0 && m.line[0] != ':' {
 			m.report.Events++
 			announces := bytes.HasPrefix(m.line, []byte("ready"))
-			m.report.Content = m.report.Content || m.report.Failure == nil && !announces
+			m.report.Content = m.report.Content || m.report.Failure == nil && !announces && string(m.line) != "odd"
 			if announces {
 				m.report.ID = "r1"
 			}

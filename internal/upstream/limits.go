@@ -149,8 +149,16 @@ func place(provider, key string) string {
 	if key == "" {
 		return "provider/" + provider
 	}
-	sum := sha256.Sum256([]byte(key))
-	return "provider/" + provider + "/" + hex.EncodeToString(sum[:6])
+	return "provider/" + provider + "/" + keyID(key)
+}
+
+// keyID names a key by the start of its hash; empty: there is none.
+func keyID(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:6])
 }
 
 // charge is what a call of n tokens is charged, so that calls of its size keep

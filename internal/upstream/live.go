@@ -10,10 +10,13 @@ import (
 
 // Live is what one provider is at, as this gateway knows it.
 type Live struct {
-	Name     string
-	State    string // ok; paused: it asked us to wait; broken: every target keeps failing
-	Waiting  int    // calls that wait for their turn here
-	Inflight int    // calls sent from here and not yet ended
+	Name string
+	// State is ok, unless every key or every model that was asked for rests:
+	// refused (it takes no credential), spent (no quota is left), paused (it asked
+	// to wait) or broken (attempts keep failing).
+	State    string
+	Waiting  int // calls that wait for their turn here
+	Inflight int // calls sent from here and not yet ended
 	// Headroom is what is left of each configured limit, of a provider with
 	// limits for each key of the fullest key. Empty: none is configured.
 	Headroom []Headroom
@@ -40,13 +43,9 @@ func (c *Client) Live() []Live {
 
 // live is what s is at; the client's mu is held.
 func (s *state) live(name string, now time.Time) Live {
-	l := Live{Name: name, State: "ok", Inflight: int(s.inflight.Load())}
+	l := Live{Name: name, State: s.standing(now), Inflight: int(s.inflight.Load())}
 	var seen []*pacer
-	paused := 0
 	for _, k := range s.keys {
-		if now.UnixNano() < k.until.Load() || k.pacer.pausedAt(now) {
-			paused++
-		}
 		if slices.Contains(seen, k.pacer) {
 			continue
 		}
@@ -57,19 +56,34 @@ func (s *state) live(name string, now time.Time) Live {
 			l.Headroom = room
 		}
 	}
-	if paused == len(s.keys) {
-		l.State = "paused"
-	}
-	broken := 0
-	for _, h := range s.targets {
-		if h.open(now) {
-			broken++
-		}
-	}
-	if broken > 0 && broken == len(s.targets) {
-		l.State = "broken"
-	}
 	return l
+}
+
+// standing is the state of s as a whole: what rests while something else serves
+// does not count.
+func (s *state) standing(now time.Time) string {
+	names := map[cause]string{refused: "refused", spent: "spent", denied: "refused", limited: "paused", failing: "broken"}
+	if len(s.rotation) == 0 {
+		return "ok" // nothing was asked for yet
+	}
+	worst := rest{}
+	for model := range s.rotation {
+		look := rest{}
+		for i, k := range s.keys {
+			r := s.conditions.look(k.id, model, now)
+			if k.pacer.pausedAt(now) {
+				r = rest{cause: limited, wait: 1}
+			}
+			if i == 0 || r.rank() < look.rank() {
+				look = r
+			}
+		}
+		if look.cause == "" {
+			return "ok"
+		}
+		worst = look
+	}
+	return names[worst.cause]
 }
 
 func (p *pacer) pausedAt(now time.Time) bool {

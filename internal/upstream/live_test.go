@@ -8,9 +8,9 @@ import (
 )
 
 func TestLiveTellsWhatEachProviderIsAt(t *testing.T) {
-	limited := &Provider{Name: "limited", Limits: Limits{RequestsPerMinute: 600, Concurrency: 4}, APIKeys: []string{"a", "b"}}
+	bounded := &Provider{Name: "limited", Limits: Limits{RequestsPerMinute: 600, Concurrency: 4}, APIKeys: []string{"a", "b"}}
 	free := &Provider{Name: "free"}
-	c := New(Config{Providers: []*Provider{limited, free}, Limiter: generous{}})
+	c := New(Config{Providers: []*Provider{bounded, free}, Limiter: generous{}})
 	got := c.Live()
 	if len(got) != 2 || got[0].Name != "free" || got[1].Name != "limited" {
 		t.Fatalf("got %+v, want both by name", got)
@@ -23,13 +23,26 @@ func TestLiveTellsWhatEachProviderIsAt(t *testing.T) {
 	}
 	s := c.states["limited"]
 	s.inflight.Add(3)
-	s.keys[0].until.Store(time.Now().Add(time.Hour).UnixNano())
+	now := time.Now()
+	s.rotate("m", 0)
+	s.conditions.rest(scope{key: s.keys[0].id}, limited, time.Hour, now, now)
 	if got := c.Live()[1]; got.State != "ok" || got.Inflight != 3 {
 		t.Errorf("one of two keys waits: got %+v", got)
 	}
-	s.keys[1].until.Store(time.Now().Add(time.Hour).UnixNano())
+	s.conditions.rest(scope{key: s.keys[1].id}, limited, time.Hour, now, now)
 	if got := c.Live()[1]; got.State != "paused" {
 		t.Errorf("both keys wait: got %+v", got)
+	}
+	for _, want := range []struct {
+		cause cause
+		state string
+	}{{spent, "spent"}, {refused, "refused"}} {
+		for _, k := range s.keys {
+			s.conditions.rest(scope{key: k.id}, want.cause, 0, now, now)
+		}
+		if got := c.Live()[1]; got.State != want.state {
+			t.Errorf("both keys are %s: got %+v", want.cause, got)
+		}
 	}
 }
 

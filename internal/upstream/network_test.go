@@ -87,10 +87,12 @@ func TestCompressedAnswersPassAsTheyAre(t *testing.T) {
 	}
 }
 
+const tooLargeBody = `{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 34307.","type":"tokens","code":"rate_limit_exceeded"}}`
+
 func TestACompressedErrorIsJudgedAndPassedAsItCame(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	fmt.Fprint(z, spentBody)
+	fmt.Fprint(z, tooLargeBody)
 	z.Close()
 	var calls atomic.Int32
 	p, c := serve(t, func(w http.ResponseWriter, r *http.Request) {

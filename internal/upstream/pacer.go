@@ -34,16 +34,16 @@ const (
 type pacer struct {
 	limiter budget.Limiter
 
-	mu       sync.Mutex
-	paced    *paced // nil: no limits
-	queue    fairQueue
-	sent     *spans // of tokens; nil until the first
-	throttle throttle
-	paused   time.Time     // nothing is granted before
-	readyAt  time.Time     // when the front expects its turn, as last told
-	binding  int           // the line that refused last
-	levels   levels        // as last told
-	freed    chan struct{} // a settlement may have made room for the front
+	mu        sync.Mutex
+	paced     *paced // nil: no limits
+	queue     fairQueue
+	sent      *spans        // of tokens; nil until the first
+	throttles throttles     // by model
+	paused    time.Time     // nothing is granted before
+	readyAt   time.Time     // when the front expects its turn, as last told
+	binding   int           // the line that refused last
+	levels    levels        // as last told
+	freed     chan struct{} // a settlement may have made room for the front
 }
 
 // request is what one try asks of a pacer.
@@ -51,6 +51,7 @@ type request struct {
 	id     string // unique to this try
 	team   string
 	weight int
+	model  string
 	tokens tokens.Count // as counted at arrival
 	// maxWait bounds the wait. ≥ 0
 	maxWait time.Duration
@@ -189,11 +190,12 @@ func pauseAfter(v budget.Verdict) time.Duration {
 	return max(time.Millisecond, min(v.Wait, horizon))
 }
 
-// need is what r takes, without the throttle. mu is held.
+// need is what r takes. mu is held.
 func (p *pacer) need(r request) need {
-	n := need{calls: 1}
+	f := p.throttles.factor(r.model, time.Now())
+	n := need{calls: 1 / f}
 	if p.paced.tokens.n > 0 {
-		n.tokens = p.paced.charge(float64(r.tokens))
+		n.tokens = p.paced.charge(float64(r.tokens)) / f
 	}
 	n.service = p.duration(n).Seconds()
 	return n
@@ -211,7 +213,7 @@ func (p *pacer) duration(n need) time.Duration {
 	if minutes == 0 {
 		minutes = n.calls / 60e3 // concurrency alone: every call is alike
 	}
-	return time.Duration(minutes / p.throttle.factor(time.Now()) * float64(time.Minute))
+	return time.Duration(minutes * float64(time.Minute))
 }
 
 // verdict is the refusal of r, which may wait no longer than left, or nil if it

@@ -7,21 +7,24 @@ import (
 	"llmgw/internal/tokens"
 )
 
-// hold grants nothing for d, on all gateways, and lowers this one's rate if the
-// refused try was sent after the last time that it was lowered. It reports
-// whether calls are held back now.
-func (p *pacer) hold(d time.Duration, sent time.Time) bool {
-	now := time.Now()
+// slow lowers the rate of this gateway's calls for model, if the refused one was
+// sent after the last time that it was lowered.
+func (p *pacer) slow(model string, sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.paced == nil {
-		return false
+	if p.paced != nil {
+		p.throttles.cut(model, time.Now(), sent)
 	}
-	p.throttle.cut(now, sent)
-	if d <= 0 {
-		return false
+}
+
+// hold grants nothing for d, on all gateways.
+func (p *pacer) hold(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paced == nil || d <= 0 {
+		return
 	}
-	if until := now.Add(d); until.After(p.paused) {
+	if until := time.Now().Add(d); until.After(p.paused) {
 		p.paused = until
 	}
 	for _, l := range p.paced.lines {
@@ -30,7 +33,6 @@ func (p *pacer) hold(d time.Duration, sent time.Time) bool {
 			break
 		}
 	}
-	return true
 }
 
 // correct lowers the level of unit's limit to what the provider says is left.

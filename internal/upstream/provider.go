@@ -101,3 +101,11 @@ func (t Target) model(j *Job) string {
 	}
 	return t.Model
 }
+
+// part is that model, as far as it tells parts of the provider apart.
+func (t Target) part(j *Job) string {
+	if m := t.model(j); m != "" {
+		return m
+	}
+	return "(none)" // of a call that names none; the empty name means every model
+}

@@ -66,7 +66,7 @@ func TestClosingTwiceAndSettlingLateHaveNoEffect(t *testing.T) {
 
 func TestAnAnswerThatEndedWhileItWasLookedAtEndsAtOnce(t *testing.T) {
 	p := provider("a", nil)
-	tr := &script{answers: map[string][]answer{"a": {{status: 200, body: "on"}}}}
+	tr := &script{answers: map[string][]answer{"a": {{status: 200, body: "odd\n"}}}}
 	r, err := client(t, nil, tr, nil, p).Do(t.Context(), streaming(job("r", Target{Provider: p})))
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestAnAnswerThatEndedWhileItWasLookedAtEndsAtOnce(t *testing.T) {
 	if n, err := r.Body.Read(make([]byte, 9)); n != 0 || err != io.EOF {
 		t.Errorf("read %d, %v", n, err)
 	}
-	if string(r.Prefix) != "on" {
+	if string(r.Prefix) != "odd\n" {
 		t.Errorf("the client gets %q", r.Prefix)
 	}
 	r.Close()

@@ -6,8 +6,8 @@ import (
 	"llmgw/internal/budget"
 )
 
-// A provider that refuses in spite of the pace is asked for less: 0.7 of the
-// rate, growing back by 0.02 of the full rate a second.
+// A provider that refuses a model in spite of the pace is asked less for it: 0.7 of
+// the rate, growing back by 0.02 of the full rate a second.
 const (
 	cutTo       = 0.7
 	recovery    = 0.02
@@ -36,6 +36,26 @@ func (t *throttle) cut(now, sent time.Time) {
 		return
 	}
 	t.base, t.at = max(leastFactor, t.factor(now)*cutTo), now
+}
+
+// throttles are those of a provider's models. The zero throttles use all of each
+// rate.
+type throttles map[string]throttle
+
+// factor is the part of the rate that model's calls use at now.
+func (t throttles) factor(model string, now time.Time) float64 {
+	one := t[model]
+	return one.factor(now)
+}
+
+// cut lowers the rate of model's calls.
+func (t *throttles) cut(model string, now, sent time.Time) {
+	if *t == nil || len(*t) >= maxConditions {
+		*t = make(throttles)
+	}
+	one := (*t)[model]
+	one.cut(now, sent)
+	(*t)[model] = one
 }
 
 // levels is what a pacer's counters held when the limiter last told.

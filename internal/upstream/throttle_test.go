@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -15,9 +16,11 @@ func TestARefusalOfTheProviderPausesAndSlowsEveryCall(t *testing.T) {
 		p, other := gateway(m, Limits{RequestsPerMinute: 6000}), gateway(m, Limits{RequestsPerMinute: 6000})
 		sent := time.Now()
 		time.Sleep(100 * time.Millisecond)
-		p.hold(3*time.Second, sent)
-		p.hold(3*time.Second, sent) // another of the same moment: one cut
-		if got := p.throttle.factor(time.Now()); got != 0.7 {
+		for range 2 { // another of the same moment: one cut
+			p.slow("m", sent)
+			p.hold(3 * time.Second)
+		}
+		if got := p.throttles.factor("m", time.Now()); got != 0.7 {
 			t.Errorf("the factor is %v after one refusal", got)
 		}
 		for name, g := range map[string]*pacer{"here": p, "there": other} {
@@ -33,11 +36,11 @@ func TestARefusalOfTheProviderPausesAndSlowsEveryCall(t *testing.T) {
 		if d := time.Since(start); d != 3*time.Second {
 			t.Errorf("the pause of 3 s held a call for %s", d)
 		}
-		if got := p.throttle.factor(time.Now()); math.Abs(got-0.76) > 0.001 {
+		if got := p.throttles.factor("m", time.Now()); math.Abs(got-0.76) > 0.001 {
 			t.Errorf("the factor is %v three seconds later, want 0.76", got)
 		}
 		time.Sleep(time.Minute)
-		if got := p.throttle.factor(time.Now()); got != 1 {
+		if got := p.throttles.factor("m", time.Now()); got != 1 {
 			t.Errorf("the factor is %v a minute later", got)
 		}
 	})
@@ -46,7 +49,7 @@ func TestARefusalOfTheProviderPausesAndSlowsEveryCall(t *testing.T) {
 func TestAThrottledProviderIsAskedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gateway(newMemory(), Limits{RequestsPerMinute: 60})
-		p.hold(0, time.Now())
+		p.slow("", time.Now())
 		mustTake(t, p, "a")
 		start := time.Now()
 		if _, err := p.take(t.Context(), request{id: "b", team: "t", maxWait: time.Minute}); err != nil {
@@ -91,4 +94,41 @@ func TestWhatTheProviderSaysIsLeftLowersTheLevelAndNeverRaisesIt(t *testing.T) {
 			t.Errorf("4 calls left after 2: level %d thousandths", got)
 		}
 	})
+}
+
+func TestAThrottleIsCutOncePerRefusalAndNeverToNothing(t *testing.T) {
+	var th throttle
+	now := morning
+	if f := th.factor(now); f != 1 {
+		t.Errorf("the zero throttle leaves %v of the rate", f)
+	}
+	th.cut(now, now.Add(-time.Second))
+	th.cut(now.Add(time.Millisecond), now.Add(-time.Second))
+	if f := th.factor(now); f != 0.7 {
+		t.Errorf("two refusals of what was on its way leave %v", f)
+	}
+	for range 30 {
+		now = now.Add(time.Second)
+		th.cut(now, now)
+	}
+	if f := th.factor(now); f != leastFactor {
+		t.Errorf("thirty refusals leave %v, want %v", f, leastFactor)
+	}
+	if f := th.factor(now.Add(45 * time.Second)); f < 0.999 || f > 1 {
+		t.Errorf("45 s later %v of the rate is back", f)
+	}
+}
+
+func TestOneModelsThrottleIsItsOwn(t *testing.T) {
+	var all throttles
+	all.cut("image", morning, morning)
+	if image, chat := all.factor("image", morning), all.factor("chat", morning); image != cutTo || chat != 1 {
+		t.Errorf("after a refusal of one model the factors are %v and %v, want %v and 1", image, chat, cutTo)
+	}
+	for i := range 2 * maxConditions {
+		all.cut(fmt.Sprint(i), morning, morning)
+	}
+	if len(all) > maxConditions {
+		t.Errorf("%d models are remembered", len(all))
+	}
 }

@@ -89,7 +89,7 @@ func (p *pacer) lower(step int64, n float64) {
 
 // turn is the reservation that the n-th ask of r makes. mu is held.
 func (p *pacer) turn(r request, n int, now time.Time) *turn {
-	f := p.throttle.factor(now)
+	f := p.throttles.factor(r.model, now)
 	t := &turn{pacer: p, id: r.id, tokens: r.tokens, scale: 1, lines: make([]budget.Line, 0, len(p.paced.lines))}
 	if n > 0 {
 		t.id += "." + strconv.Itoa(n)
