@@ -51,6 +51,10 @@ type Error struct {
 	Err    error // the cause for the log, never shown to the client
 }
 
+// LongestHint is the longest wait that clients are to sleep through: official
+// clients sleep through whatever Retry-After says.
+const LongestHint = time.Minute
+
 // Limit is the limit that refused, as the client is told of it. Amounts are in
 // the limit's unit; of usd in micro-dollars.
 type Limit struct {

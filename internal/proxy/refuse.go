@@ -13,7 +13,7 @@ import (
 
 // longestHint is the longest wait that clients are told to sleep through:
 // official clients sleep for whatever Retry-After says.
-const longestHint = 60 * time.Second
+const longestHint = fault.LongestHint
 
 // refusal turns a verdict that is not Granted into what the client is told.
 func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {

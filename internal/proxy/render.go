@@ -7,6 +7,7 @@ import (
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
+	"llmgw/internal/upstream"
 )
 
 // statusOf is the one map from a fault to an HTTP status.
@@ -74,12 +75,16 @@ func writeRetry(h http.Header, e *fault.Error) {
 	}
 }
 
-// retryAfterMS is the retry-after-ms that a provider's Retry-After stands for,
-// or empty if it sent none in seconds, or sent its own.
-func retryAfterMS(h http.Header) string {
-	seconds, err := strconv.ParseInt(h.Get("Retry-After"), 10, 32)
-	if err != nil || seconds < 0 || h.Get("Retry-After-Ms") != "" {
-		return ""
+// hint gives a provider's word on when to come back the form of our own refusals:
+// up to longestHint in all the ways that clients know, a longer wait in none.
+func hint(h http.Header, now time.Time) {
+	wait := upstream.RetryAfter(h, now)
+	switch {
+	case wait > longestHint:
+		h.Del("Retry-After")
+		h.Del("Retry-After-Ms")
+		h.Set("X-Should-Retry", "false")
+	case wait > 0 && h.Get("Retry-After-Ms") == "":
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64(roundUp(wait, time.Millisecond)/time.Millisecond), 10))
 	}
-	return strconv.FormatInt(seconds*1000, 10)
 }

@@ -79,8 +79,8 @@ func (a *relayed) writeHead() {
 	if id := h.Get("Request-Id"); id != "" && a.resp.Header.Get("X-Request-Id") == "" {
 		h["X-Request-Id"] = []string{id}
 	}
-	if ms := retryAfterMS(h); a.resp.Status >= 400 && ms != "" {
-		h.Set("Retry-After-Ms", ms)
+	if a.resp.Status >= 400 {
+		hint(h, time.Now())
 	}
 	a.flushes = a.streams || contentLength(a.resp.Header) < 0
 	if a.streams {

@@ -19,8 +19,9 @@ func (p *pacer) late(r request) error {
 // refused last. mu is held.
 func (p *pacer) full(r request, d time.Duration) error {
 	d = max(d, slotPoll)
-	e := waits(&fault.Error{Code: fault.UpstreamCapacity, Wait: d})
-	if p.paced == nil { // a reload took the limits away meanwhile
+	e := &fault.Error{Code: fault.UpstreamCapacity, Wait: d}
+	e.NoRetry = time.Until(p.paused) > fault.LongestHint // what the provider asked for, not our pace
+	if p.paced == nil {                                  // a reload took the limits away meanwhile
 		e.Message = "The provider's capacity was taken. Try again."
 		return e
 	}

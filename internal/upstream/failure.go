@@ -73,7 +73,7 @@ func unlessDenied(h http.Header) again {
 // details or in words; else what its reset headers let expect, which is no
 // request and about the whole limit: a minute at most. 0: it does not say.
 func (e errorBody) wait(h http.Header, now time.Time) time.Duration {
-	if d := max(retryAfter(h, now), e.retryDelay()); d > 0 {
+	if d := max(RetryAfter(h, now), e.retryDelay()); d > 0 {
 		return d
 	}
 	if d := e.said(); d > 0 {

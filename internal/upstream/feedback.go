@@ -52,7 +52,7 @@ var (
 func read(flavor string, h http.Header, now time.Time) told {
 	t := told{
 		requests: fewest(h, requestsHeaders), tokens: fewest(h, tokensHeaders),
-		retryAfter: retryAfter(h, now),
+		retryAfter: RetryAfter(h, now),
 	}
 	if flavor == "groq" {
 		t.requests = -1 // Groq's is about the day
@@ -76,9 +76,9 @@ func fewest(h http.Header, names []string) int64 {
 	return n
 }
 
-// retryAfter is how long h asks to wait: retry-after-ms, then Retry-After in
+// RetryAfter is how long h asks to wait: retry-after-ms, then Retry-After in
 // seconds or as a date. 0: it does not.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil {
 		return bounded(ms / 1e3)
 	}

@@ -102,8 +102,8 @@ func (s *state) number(id string) string {
 // unserved is the failure of a call that is not sent, since what it asks rests.
 func unserved(p *Provider, r rest) *fault.Error {
 	if r.cause == limited {
-		return waits(&fault.Error{Code: fault.UpstreamCapacity, Wait: r.wait, Message: fmt.Sprintf(
-			"Provider %q asked to wait. Try again in %.1f s.", p.Name, (r.wait + 50*time.Millisecond).Seconds())})
+		return &fault.Error{Code: fault.UpstreamCapacity, Wait: r.wait, NoRetry: r.wait > fault.LongestHint, Message: fmt.Sprintf(
+			"Provider %q asked to wait. Try again in %.1f s.", p.Name, (r.wait + 50*time.Millisecond).Seconds())}
 	}
 	return ofCredential(p, r.cause, nil)
 }
@@ -119,13 +119,4 @@ func ofCredential(p *Provider, why cause, err error) *fault.Error {
 		message = "Provider %q does not let the gateway's credential use this model. This is not about your key: please tell who runs the gateway."
 	}
 	return &fault.Error{Code: fault.UpstreamError, NoRetry: true, Message: fmt.Sprintf(message, p.Name), Err: err}
-}
-
-// longestHint is the longest wait that a client is to sleep through.
-const longestHint = time.Minute
-
-// waits marks a failure whose wait is too long to sleep through.
-func waits(e *fault.Error) *fault.Error {
-	e.NoRetry = e.Wait > longestHint
-	return e
 }

@@ -53,7 +53,7 @@ func judge(status int, e errorBody, h http.Header, now time.Time) judgement {
 		return e.limits(unlessDenied(h), e.wait(h, now))
 	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
-		j := judgement{again: unlessDenied(h), after: retryAfter(h, now), width: wholeModel}
+		j := judgement{again: unlessDenied(h), after: RetryAfter(h, now), width: wholeModel}
 		if j.after > 0 {
 			j.rests = limited
 		}

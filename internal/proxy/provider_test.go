@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"llmgw/internal/upstream"
+)
+
+// refusesKey answers as providers do whose key is wrong, and shows what it is.
+func refusesKey(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnauthorized)
+	fmt.Fprint(w, `{"type":"error","error":{"type":"invalid_request_error","code":"invalid_api_key","message":"Incorrect API key provided: sk-provi****ider."},"message":"sk-provi****ider"}`)
+}
+
+// calls are one call in each dialect, streamed or not.
+var calls = []struct{ dialect, path, body string }{
+	{"openai", chatPath, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+	{"openai", chatPath, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`},
+	{"openai", "/v1/responses", `{"model":"m","input":"hi"}`},
+	{"anthropic", "/v1/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`},
+	{"gemini", "/v1beta/models/m:generateContent", `{"contents":[{"parts":[{"text":"hi"}]}]}`},
+	{"bedrock", "/model/m/converse", `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`},
+	{"cohere", "/v2/chat", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+	{"ollama", "/api/chat", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+}
+
+func TestAClientNeverSeesThatTheGatewaysCredentialIsRefused(t *testing.T) {
+	for _, c := range calls {
+		s := setting{dialect: c.dialect, provider: func(p *upstream.Provider) { p.APIKeys = []string{"sk-provider-of-the-gateway-ider"} }}
+		inHouse(t, s, refusesKey, func(h *house) {
+			for i := range 2 { // the second is not sent
+				got := h.ask(c.path, c.body)
+				if got.status != http.StatusBadGateway || got.header.Get("X-Llmgw-Error-Code") != "upstream_error" || got.header.Get("X-Should-Retry") != "false" {
+					t.Errorf("%s %s, call %d: got %d %v", c.dialect, c.path, i, got.status, got.header)
+				}
+				if strings.Contains(got.body, "sk-") || got.header.Get("WWW-Authenticate") != "" {
+					t.Errorf("%s %s, call %d: the client sees %v\n%s", c.dialect, c.path, i, got.header, got.body)
+				}
+				if e := h.entry(); e.Outcome != string(upstreamError) || e.Usage.Total() != 0 {
+					t.Errorf("%s %s, call %d: recorded as %+v", c.dialect, c.path, i, e)
+				}
+			}
+			if log := h.log.String(); strings.Count(log, `"level":"WARN"`) != 1 || strings.Contains(log, "sk-") {
+				t.Errorf("%s: the log says %s", c.dialect, log)
+			}
+		})
+	}
+}
+
+// What a provider asks to wait is told as our own waits are.
+func TestAProvidersWaitIsToldLikeOurOwn(t *testing.T) {
+	for _, s := range []struct {
+		sent            [2]string // Retry-After, Retry-After-Ms
+		after, ms, hint string
+	}{
+		{[2]string{"3", ""}, "3", "3000", ""},
+		{[2]string{"3", "700"}, "3", "700", ""},
+		{[2]string{"60", ""}, "60", "60000", ""},
+		{[2]string{"61", ""}, "", "", "false"},
+		{[2]string{"3600", ""}, "", "", "false"},
+		{[2]string{"", "90000"}, "", "", "false"},
+		{[2]string{"date 7200", ""}, "", "", "false"},
+		{[2]string{"soon", ""}, "soon", "", ""},
+	} {
+		for _, status := range []int{429, 503} {
+			provider := func(w http.ResponseWriter, r *http.Request) {
+				for i, name := range []string{"Retry-After", "Retry-After-Ms"} {
+					if v := s.sent[i]; strings.HasPrefix(v, "date ") {
+						w.Header().Set(name, time.Now().Add(2*time.Hour).UTC().Format(http.TimeFormat))
+					} else if v != "" {
+						w.Header().Set(name, v)
+					}
+				}
+				w.WriteHeader(status)
+				fmt.Fprint(w, `{"error":{"message":"later"}}`)
+			}
+			inHouse(t, setting{}, provider, func(h *house) {
+				got := h.ask(chatPath, calls[0].body)
+				if got.status != status || got.header.Get("Retry-After") != s.after || got.header.Get("Retry-After-Ms") != s.ms || got.header.Get("X-Should-Retry") != s.hint {
+					t.Errorf("sent %q: got %d, %q, %q, %q", s.sent, got.status, got.header.Get("Retry-After"), got.header.Get("Retry-After-Ms"), got.header.Get("X-Should-Retry"))
+				}
+				if s.after == "soon" {
+					return
+				}
+				got = h.ask(chatPath, calls[0].body) // which is not sent: no such wait was allowed
+				long := s.after == ""
+				if got.status != 503 || got.header.Get("X-Llmgw-Error-Code") != "upstream_capacity" || (got.header.Get("Retry-After") == "") != long || (got.header.Get("X-Should-Retry") == "false") != long {
+					t.Errorf("sent %q, then: got %d %v", s.sent, got.status, got.header)
+				}
+			})
+		}
+	}
+}
