@@ -36,7 +36,7 @@ func (c command) synopsis() string { return strings.TrimSpace("llmgw " + c.name 
 
 func commands() []command {
 	return []command{
-		{"serve", "[--config FILE] [--listen A] [--admin-listen A]", "run the gateway; without --config on the embedded default", serve},
+		{"serve", "[FILE | --config FILE] [--listen A] [--admin-listen A]", "run the gateway on FILE, else LLMGW_CONFIG, else ./llmgw.yaml, else the embedded demo", serve},
 		{"check", "FILE", "validate a configuration and show the effective limits of every key", check},
 		{"key", "new --team T [--id I]", "make a key for a team", key},
 		{"estimate", "[--model M] [--path P] [--config FILE] [--json] [FILE]", "estimate the tokens of a request body, which is in FILE or comes on stdin", estimateBody},

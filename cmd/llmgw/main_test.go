@@ -140,3 +140,53 @@ func TestATakenAddressNamesTheFlagsThatChooseAnother(t *testing.T) {
 		t.Errorf("got code %d, %q", code, errs)
 	}
 }
+
+func TestServeFindsItsConfiguration(t *testing.T) {
+	for _, s := range []struct {
+		what, named, variable string
+		local                 bool
+		want                  string
+	}{
+		{"none is there", "", "", false, ""},
+		{"one lies in the working directory", "", "", true, "llmgw.yaml"},
+		{"the variable names one", "", "b.yaml", true, "b.yaml"},
+		{"the command line names one", "a.yaml", "b.yaml", true, "a.yaml"},
+	} {
+		t.Run(s.what, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("LLMGW_CONFIG", s.variable)
+			if s.local {
+				if err := os.WriteFile("llmgw.yaml", nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := configFile(s.named); got != s.want {
+				t.Errorf("got %q, want %q", got, s.want)
+			}
+		})
+	}
+}
+
+func TestServeTakesItsFileAsAnArgumentAndItsAddressesFromTheEnvironment(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("LLMGW_LISTEN", l.Addr().String())
+	t.Setenv("LLMGW_ADMIN_LISTEN", "127.0.0.1:0")
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte("server: {listen: 127.0.0.1:0}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := called(t, "serve", file)
+	if code != exitProblem || !strings.Contains(errs, l.Addr().String()+": bind: address already in use") {
+		t.Errorf("got code %d, %q, want the address of LLMGW_LISTEN in use", code, errs)
+	}
+	if code, _, errs := called(t, "serve", "missing.yaml"); code != exitProblem || !strings.Contains(errs, "missing.yaml") {
+		t.Errorf("got code %d, %q", code, errs)
+	}
+	if code, _, errs := called(t, "serve", "a.yaml", "--config", "b.yaml"); code != exitUsage || !strings.Contains(errs, "named twice") {
+		t.Errorf("got code %d, %q", code, errs)
+	}
+}

@@ -18,28 +18,15 @@ func provider(args []string, io streams) int {
 	f := flags("provider", io)
 	var o fakellm.Options
 	listen := f.String("listen", "127.0.0.1:8081", "where to listen")
-	f.Int64Var(&o.RPM, "rpm", 0, "requests per minute; 0: no limit")
-	f.Int64Var(&o.TPM, "tpm", 0, "tokens per minute; 0: no limit")
-	f.DurationVar(&o.Window, "window", 0, "a shorter interval that the limits are judged by as well, such as 1s")
-	f.Int64Var(&o.Concurrency, "concurrency", 0, "requests in flight; 0: no limit")
-	f.BoolVar(&o.PerKey, "per-key", false, "give each API key limits of its own")
-	f.DurationVar(&o.Latency, "latency", 0, "how long an answer takes to begin")
-	f.DurationVar(&o.ChunkInterval, "interval", 0, "how long between two chunks of a stream")
-	f.StringVar(&o.Script, "script", "", "the script of models whose names are none")
-	f.Func("key", "an API key to accept; may be repeated; none: any", func(k string) error {
-		o.Keys = append(o.Keys, k)
-		return nil
-	})
+	o.Register(f)
 	if asksHelp(args) {
 		defer fmt.Fprint(io.out, "\n"+fakellm.Usage)
 	}
 	if code, stop := parsed(f, args, 0, 0, io); stop {
 		return code
 	}
-	if o.Script != "" {
-		if _, err := fakellm.ParseScript(o.Script); err != nil {
-			return problem(io, err)
-		}
+	if _, err := fakellm.ParseScript(o.Script); err != nil {
+		return problem(io, err)
 	}
 	if min(o.RPM, o.TPM, o.Concurrency) < 0 || min(o.Window, o.Latency, o.ChunkInterval) < 0 {
 		return problem(io, errors.New("limits and times must not be negative"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,18 @@ import (
 func serve(args []string, io streams) int {
 	f := flags("serve", io)
 	o := app.Options{Build: build(), Stdout: io.out}
-	f.StringVar(&o.ConfigFile, "config", "", "the configuration; without it the embedded default")
-	f.StringVar(&o.Listen, "listen", "", "overrides server.listen")
-	f.StringVar(&o.AdminListen, "admin-listen", "", "overrides server.admin_listen")
+	f.StringVar(&o.ConfigFile, "config", "", "the configuration; without it LLMGW_CONFIG, then ./"+localConfig+", then the embedded demo")
+	f.StringVar(&o.Listen, "listen", os.Getenv("LLMGW_LISTEN"), "overrides server.listen; without it LLMGW_LISTEN")
+	f.StringVar(&o.AdminListen, "admin-listen", os.Getenv("LLMGW_ADMIN_LISTEN"), "overrides server.admin_listen; without it LLMGW_ADMIN_LISTEN")
 	level := f.String("log-level", "info", "debug, info, warn or error")
-	if code, stop := parsed(f, args, 0, 0, io); stop {
+	if code, stop := parsed(f, args, 0, 1, io); stop {
 		return code
 	}
+	if f.NArg() == 1 && o.ConfigFile != "" {
+		fmt.Fprintln(io.err, "llmgw serve: the configuration is named twice: as an argument and by --config")
+		return exitUsage
+	}
+	o.ConfigFile = configFile(cmp.Or(o.ConfigFile, f.Arg(0)))
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(*level)); err != nil {
 		fmt.Fprintf(io.err, "llmgw serve: --log-level: %v\n", err)
@@ -48,6 +54,22 @@ func serve(args []string, io streams) int {
 		return exitProblem
 	}
 	return exitOK
+}
+
+// localConfig is the configuration in the working directory that serve takes
+// when none is named.
+const localConfig = "llmgw.yaml"
+
+// configFile returns the configuration to serve: the one that is named, else
+// LLMGW_CONFIG, else localConfig if there is one, else none, which is the demo.
+func configFile(named string) string {
+	if named = cmp.Or(named, os.Getenv("LLMGW_CONFIG")); named != "" {
+		return named
+	}
+	if _, err := os.Stat(localConfig); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return localConfig
 }
 
 // stops returns a context that ends with the first SIGTERM or SIGINT, and a

@@ -55,6 +55,9 @@ type Config struct {
 	Metrics http.Handler
 	// Live tells what this instance is at.
 	Live func() Live
+	// Notices are what everybody who looks at the dashboard should know, in
+	// sentences. nil: none.
+	Notices func() []string
 }
 
 // blocks are who may not come in; tenant.Blocks are such.

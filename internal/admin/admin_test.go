@@ -205,7 +205,16 @@ func TestATeamsLimitsAreReadFromTheStoreNow(t *testing.T) {
 		t.Errorf("an unknown team: status %d, want 404", res.StatusCode)
 	}
 	_, body = g.ask(t, "GET", "/admin/v1/teams", "")
-	wantJSON(t, body, `{"teams":[{"name":"search","models":["gpt-4o","mini"],"keys":["search-prod"],"limits":5},{"name":"ads","keys":[],"limits":1}]}`)
+	var list struct {
+		Teams []teamBody `json:"teams"`
+		At    string     `json:"at"`
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Teams) != 2 || list.At != "2026-11-29T12:00:00Z" || len(list.Teams[0].Limits) != 5 || list.Teams[0].Limits[0].Remaining != -512.0 || list.Teams[1].Limits[0].Remaining != 1.0 {
+		t.Errorf("got %s, want each team's own limits with what is left", body)
+	}
 }
 
 func TestAStoreThatIsAwayIs503(t *testing.T) {

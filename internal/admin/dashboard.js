@@ -45,7 +45,7 @@
   let last = null; // the last answer
   let heard = 0; // when it came
   let hovered = -1; // the minute under the pointer
-  const colours = new Map(); // team → class, kept while the page is open
+  const colours = new Map(); // team → class, of the largest teams
 
   // ---- theme ----
   const root = document.documentElement;
@@ -60,16 +60,22 @@
   });
 
   // ---- the series ----
+  // colour gives each of the largest teams a colour. One that stays keeps its own;
+  // a new one takes one that no other of them has.
+  const colour = (largest) => {
+    const kept = new Map(largest.filter((t) => colours.has(t.name)).map((t) => [t.name, colours.get(t.name)]));
+    const free = Array.from({ length: shown }, (_, i) => `f${i}`).filter((c) => ![...kept.values()].includes(c));
+    for (const t of largest) if (!kept.has(t.name)) kept.set(t.name, free.shift());
+    colours.clear();
+    for (const [name, c] of kept) colours.set(name, c);
+  };
   // stacks groups the teams of the series: the largest by name, the rest as one.
   const stacks = (series, team) => {
-    let teams = series.teams.filter((t) => !team || t.team === team);
-    teams = teams.map((t) => ({ name: t.team || "(none)", tokens: t.tokens, total: sum(t.tokens) })).sort((a, b) => b.total - a.total);
-    const rest = teams.slice(shown);
-    teams = teams.slice(0, shown);
-    for (const t of teams) {
-      if (!colours.has(t.name)) colours.set(t.name, colours.size < shown ? `f${colours.size}` : "f8");
-      t.colour = colours.get(t.name);
-    }
+    const all = series.teams.map((t) => ({ name: t.team || "(none)", team: t.team, tokens: t.tokens, total: sum(t.tokens) })).sort((a, b) => b.total - a.total);
+    colour(all.slice(0, shown));
+    const mine = all.filter((t) => !team || t.team === team);
+    const teams = mine.slice(0, shown), rest = mine.slice(shown);
+    for (const t of teams) t.colour = colours.get(t.name) || "f0"; // one outside the largest is alone
     if (rest.length) {
       teams.push({ name: `${rest.length} others`, colour: "f8", total: sum(rest.map((t) => t.total)), tokens: rest[0].tokens.map((_, i) => sum(rest.map((t) => t.tokens[i]))) });
     }
@@ -276,8 +282,10 @@
     pill("status", last.status, last.status === "ok" ? "good" : last.status === "degraded" ? "warn" : "bad");
     pill("enforcement", last.enforcement ? `limits: ${last.enforcement}` : "", last.enforcement === "enforce" ? "quiet" : "warn");
     pill("instance", live.instance || "", "quiet");
-    $("problems").hidden = !last.problems;
-    $("problems").replaceChildren(...(last.problems || []).map((p) => el("li", {}, p)));
+    for (const list of ["notices", "problems"]) {
+      $(list).hidden = !last[list];
+      $(list).replaceChildren(...(last[list] || []).map((text) => el("li", {}, text)));
+    }
     $("inflight").textContent = exact.format(live.inflight);
     $("open").textContent = `${exact.format(live.open)} reservations open here`;
     $("waiting").textContent = exact.format(live.waiting + sum(live.providers.map((p) => p.waiting)));

@@ -56,6 +56,8 @@ type liveBody struct {
 	Live        Live           `json:"live"`
 	Budgets     []budgetGroup  `json:"budgets"`
 	Series      *ledger.Series `json:"series,omitempty"`
+	// Notices are the Config's.
+	Notices []string `json:"notices,omitempty"`
 	// Problems say what could not be had, in words.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -106,6 +108,9 @@ func (h *handler) readLive(ctx context.Context) liveBody {
 	}
 	if h.config.Live != nil {
 		b.Live = h.config.Live()
+	}
+	if h.config.Notices != nil {
+		b.Notices = h.config.Notices()
 	}
 	if b.Live.Providers == nil {
 		b.Live.Providers = []Provider{}

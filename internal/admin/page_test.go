@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os/exec"
 	"regexp"
@@ -18,7 +19,8 @@ import (
 type shown struct {
 	Texts   map[string]string
 	Classes map[string]string
-	Broken  []string // attributes with no number where one should be
+	Colours map[string]string // of the chart, by team
+	Broken  []string          // attributes with no number where one should be
 	Fetched []string
 	Polls   int
 	Theme   string
@@ -33,6 +35,12 @@ type visit struct {
 // showPage runs the page's script in node on an answer of the live route.
 func showPage(t *testing.T, status int, answer any, v visit) shown {
 	t.Helper()
+	return showPages(t, status, []any{answer}, v)
+}
+
+// showPages is showPage with several answers, one after the other.
+func showPages(t *testing.T, status int, answers []any, v visit) shown {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("node is missing: make test brings it (Debian's package nodejs)")
@@ -41,7 +49,7 @@ func showPage(t *testing.T, status int, answer any, v visit) shown {
 	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(dashboardHTML, -1) {
 		ids = append(ids, m[1])
 	}
-	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answer": answer, "status": status, "team": v.team, "hover": v.hover})
+	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answers": answers, "status": status, "team": v.team, "hover": v.hover})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +145,55 @@ func TestPointingAtAMinuteTellsItsFigures(t *testing.T) {
 	// The axis first, then what was pointed at: the minute before the current one.
 	if !strings.Contains(s.Texts["chart"], "12,400") || !strings.Contains(s.Texts["chart"], "search 12,345 <b>ads</b> 55") {
 		t.Errorf("the chart says %q", s.Texts["chart"])
+	}
+}
+
+// hourOf is an answer in which teams used tokens, the first the most.
+func hourOf(teams ...string) liveBody {
+	b := (&handler{config: Config{Now: func() time.Time { return clock }}}).readLive(context.Background())
+	b.Series = &ledger.Series{Start: clock.Add(-time.Minute), Refusals: []ledger.LimitSeries{}}
+	for i, name := range teams {
+		n := []int64{int64(100 - i), 1}
+		b.Series.Teams = append(b.Series.Teams, ledger.TeamSeries{Team: name, Tokens: n, Reserved: n, Requests: n})
+	}
+	return b
+}
+
+func TestEachOfTheLargestTeamsHasAColourOfItsOwnHoweverManyCameBefore(t *testing.T) {
+	first := hourOf("a", "b", "c", "d", "e", "f", "g", "h", "i")
+	s := showPages(t, 200, []any{first, hourOf("x", "y", "a", "z", "b", "c", "d", "e", "f")}, visit{hover: -1})
+	of := map[string]string{}
+	for team, class := range s.Colours {
+		if other, taken := of[class]; taken || class == "f8" && team != "1 others" || class == "" {
+			t.Errorf("team %q is drawn as %q, team %q too", team, class, other)
+		}
+		of[class] = team
+	}
+	if len(s.Colours) != 9 || s.Colours["a"] != "f0" || s.Colours["e"] != "f4" {
+		t.Errorf("%v: want eight teams and the rest, those that stay as they were", s.Colours)
+	}
+	if s := showPages(t, 200, []any{first, hourOf("x", "y")}, visit{team: "y", hover: -1}); s.Colours["y"] == "f8" || s.Colours["y"] == "" {
+		t.Errorf("a team by itself: %v", s.Colours)
+	}
+}
+
+func TestEveryColourHasADarkFormWithoutAScript(t *testing.T) {
+	if !strings.Contains(dashboardCSS, "color-scheme: light dark;") || !strings.Contains(loginHTML, `<meta name="color-scheme" content="light dark">`) {
+		t.Error("the login page does not follow the system's theme")
+	}
+	for _, m := range regexp.MustCompile(`--[a-z0-9-]+: [^;]+;`).FindAllString(dashboardCSS, -1) {
+		if !strings.Contains(m, ": light-dark(") {
+			t.Errorf("%s is the same in the dark", m)
+		}
+	}
+}
+
+func TestNoticesStandOnThePage(t *testing.T) {
+	g := newGateway()
+	g.Notices = func() []string { return []string{"This is the <demo>."} }
+	b := (&handler{config: g.Config}).readLive(t.Context())
+	if s := showPage(t, 200, b, visit{hover: -1}); s.Texts["notices"] != "This is the <demo>." {
+		t.Errorf("%q", s.Texts["notices"])
 	}
 }
 

@@ -41,32 +41,36 @@ type limitBody struct {
 	LimitedBy string `json:"limited_by"`
 }
 
-type teamSummary struct {
-	Name   string   `json:"name"`
-	Models []string `json:"models,omitempty"`
-	Keys   []string `json:"keys"`
-	Limits int      `json:"limits"`
-}
-
 type teamBody struct {
 	Name   string      `json:"name"`
 	Models []string    `json:"models,omitempty"`
 	Keys   []string    `json:"keys"`
 	Limits []limitBody `json:"limits"`
-	At     time.Time   `json:"at"` // the store's time of these levels
+	At     *time.Time  `json:"at,omitempty"` // the store's time of these levels; nil: the list's
 }
 
-// teams lists the teams, without levels.
-func (h *handler) teams(w http.ResponseWriter, _ *http.Request) {
-	if h.config.Teams == nil {
+// teams lists the teams with their own limits and their keys', as the store has
+// them now.
+func (h *handler) teams(w http.ResponseWriter, r *http.Request) {
+	if h.config.Teams == nil || h.config.Read == nil {
 		notServed(w)
 		return
 	}
-	list := []teamSummary{}
-	for _, t := range h.config.Teams() {
-		list = append(list, teamSummary{t.Name, models(t), keys(t), len(ownLimits(t))})
+	all := h.config.Teams()
+	var limits []*budget.Limit
+	for _, t := range all {
+		limits = append(limits, ownLimits(t)...)
 	}
-	reply(w, http.StatusOK, map[string]any{"teams": list})
+	levels, at, err := h.levels(r.Context(), limits)
+	if err != nil {
+		storeAway(w, err)
+		return
+	}
+	list := make([]teamBody, 0, len(all))
+	for _, t := range all {
+		list = append(list, teamBody{Name: t.Name, Models: models(t), Keys: keys(t), Limits: show(ownLimits(t), levels)})
+	}
+	reply(w, http.StatusOK, map[string]any{"teams": list, "at": at})
 }
 
 // team shows the limits that requests of one team draw on, read from the store
@@ -98,29 +102,40 @@ func (h *handler) team(w http.ResponseWriter, r *http.Request) {
 		storeAway(w, err)
 		return
 	}
-	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), show(limits, levels), at})
+	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), show(limits, levels), &at})
 }
 
-// levels reads what limits have now, of those that have one counter.
+// readAtOnce bounds how many counters one reading of the store has: requests
+// wait while it reads.
+const readAtOnce = 500
+
+// levels reads what limits have now, of those that have one counter. The time is
+// that of the last reading.
 func (h *handler) levels(ctx context.Context, limits []*budget.Limit) (map[*budget.Limit]budget.LineState, time.Time, error) {
-	var lines []budget.Line
+	lines := []budget.Line{}
 	for _, l := range limits {
 		if l.Single() {
 			lines = append(lines, budget.Line{Limit: l})
 		}
 	}
-	states, at, err := h.config.Read(ctx, lines)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if len(states) != len(lines) {
-		return nil, time.Time{}, fmt.Errorf("the store told %d levels of %d limits", len(states), len(lines))
-	}
 	levels := make(map[*budget.Limit]budget.LineState, len(lines))
-	for i, line := range lines {
-		levels[line.Limit] = states[i]
+	for {
+		part := lines[:min(len(lines), readAtOnce)]
+		lines = lines[len(part):]
+		states, at, err := h.config.Read(ctx, part)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		if len(states) != len(part) {
+			return nil, time.Time{}, fmt.Errorf("the store returned %d levels of %d limits", len(states), len(part))
+		}
+		for i, line := range part {
+			levels[line.Limit] = states[i]
+		}
+		if len(lines) == 0 {
+			return levels, at.UTC(), nil
+		}
 	}
-	return levels, at.UTC(), nil
 }
 
 // show shows limits with their levels, the team's own first.

@@ -40,6 +40,7 @@ func (a *App) guardAdmin(c *config.Config) {
 		Ready:       a.ready,
 		Metrics:     a.metrics.Handler(),
 		Live:        a.live,
+		Notices:     a.notices,
 	})
 	a.operators.Store(&h)
 }
@@ -81,6 +82,14 @@ func (a *App) explain(ctx context.Context, q admin.Question) (any, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// notices are what everybody who looks at the dashboard should know.
+func (a *App) notices() []string {
+	if a.demo != nil {
+		return []string{demoNotice}
+	}
+	return nil
 }
 
 // shownEstimates is of how many models the dashboard shows estimates.

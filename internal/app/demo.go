@@ -47,13 +47,21 @@ func basePath(dialect string) string {
 	return ""
 }
 
+// demoNotice is what the dashboard says while the demo runs.
+const demoNotice = "This is the demo, because no configuration was found: a simulated provider answers, limits are in memory, and everybody knows the key. " +
+	"Start with llmgw serve FILE, LLMGW_CONFIG=FILE, or a llmgw.yaml in the working directory."
+
 // greet tells a newcomer what to try. Only the embedded default greets: logs
 // are for stderr, and stdout stays empty otherwise.
 func (a *App) greet() {
 	if a.demo == nil || a.options.Stdout == nil {
 		return
 	}
-	fmt.Fprintf(a.options.Stdout, `llmgw is running on its embedded default: a simulated provider, limits in memory, one demo key.
+	fmt.Fprintf(a.options.Stdout, `********************************************************************************
+  THIS IS THE DEMO, because no configuration was found: a simulated provider
+  answers, limits are in memory, and everybody knows the key.
+  Yours: llmgw serve FILE, or LLMGW_CONFIG=FILE, or ./llmgw.yaml
+********************************************************************************
 
 Try it:
 

@@ -124,6 +124,9 @@ func TestTheEmbeddedDefaultGreetsWithACallThatWorks(t *testing.T) {
 		}
 		text = append(text, buf[:n]...)
 	}
+	if !bytes.Contains(text, []byte("THIS IS THE DEMO")) {
+		t.Errorf("the demo does not say that it is one: %q", text)
+	}
 	line := regexp.MustCompile(`(?m)^\s*(curl .*)$`).FindSubmatch(text)
 	if line == nil {
 		t.Fatalf("no curl in %q", text)

@@ -21,8 +21,8 @@ func (o *Options) Register(fs *flag.FlagSet) {
 		return err
 	})
 	fs.Int64Var(&o.DefaultMaxOutput, "default-max-output", 4096, "what a request without a maximum counts as one")
-	fs.Func("keys", "the API keys that are accepted, with commas between; none: any", func(s string) error {
-		o.Keys = strings.Split(s, ",")
+	fs.Func("key", "an API key to accept; may be repeated; none: any", func(k string) error {
+		o.Keys = append(o.Keys, k)
 		return nil
 	})
 	fs.Func("call", "NAME={…}: call this tool rather than a request's first, with this object; may be repeated", func(s string) error {
@@ -37,7 +37,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 		return nil
 	})
 	fs.DurationVar(&o.Latency, "latency", 0, "time before the headers")
-	fs.DurationVar(&o.ChunkInterval, "chunk-interval", 0, "time between the chunks of a stream")
+	fs.DurationVar(&o.ChunkInterval, "interval", 0, "time between the chunks of a stream")
 	fs.StringVar(&o.Script, "script", "sim", "the script that plain model names follow")
 	fs.IntVar(&o.Record, "record", 64, "how many of the last requests /sim/stats shows; below 0: none")
 }

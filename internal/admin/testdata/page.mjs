@@ -1,9 +1,9 @@
 // Runs the dashboard's script in a document that has just what it uses, feeds
 // it the answers of stdin, and prints what the page then says, as JSON:
 //
-//   {"texts": {id: text}, "classes": {id: class}, "broken": […], "fetched": […], …}
+//   {"texts": {id: text}, "classes": {id: class}, "colours": {team: class}, "broken": […], "fetched": […], …}
 //
-// stdin: {"script": "…", "ids": […], "answer": {…}, "status": 200,
+// stdin: {"script": "…", "ids": […], "answers": [{…}, one a poll], "status": 200,
 //         "team": the one to choose, "hover": the minute to point at, or -1}
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
@@ -32,6 +32,7 @@ class Node {
 const byID = Object.fromEntries(input.ids.map((id) => [id, new Node(id)]));
 byID.team.append(new Node("option"));
 const timers = [];
+let again; // the next poll
 const fetched = [];
 const context = {
   document: {
@@ -42,11 +43,12 @@ const context = {
   matchMedia: () => ({ matches: true, addEventListener() {} }),
   localStorage: { getItem: () => null, setItem() {} },
   location: { reload() { fetched.push("reload"); } },
-  fetch: async (url) => { fetched.push(url); return { status: input.status, ok: input.status === 200, json: async () => input.answer }; },
-  setTimeout: (f, ms) => timers.push(ms), setInterval() {}, addEventListener() {}, AbortSignal, Intl, Date, Math, Map, Set, Array, Object, Promise, Error,
+  fetch: async (url) => { fetched.push(url); return { status: input.status, ok: input.status === 200, json: async () => input.answers.shift() }; },
+  setTimeout: (f, ms) => { timers.push(ms); again = f; }, setInterval() {}, addEventListener() {}, AbortSignal, Intl, Date, Math, Map, Set, Array, Object, Promise, Error,
 };
 vm.runInNewContext(input.script, context);
 await new Promise((done) => setTimeout(done, 0));
+for (let polls = input.answers.length; polls > 0 && input.status === 200; polls--) await again(); // the first took one
 if (input.team) {
   byID.team.value = input.team;
   byID.team.listeners.change();
@@ -69,5 +71,6 @@ for (const [id, node] of Object.entries(byID)) {
   classes[id] = node.className;
   for (const n of all(node)) attributes.push(...Object.values(n.attributes));
 }
+const colours = Object.fromEntries(byID.legend.children.map((li) => [li.children[1], li.children[0]?.className]));
 const broken = attributes.filter((a) => /NaN|undefined|Infinity/.test(a));
-console.log(JSON.stringify({ texts, classes, broken, fetched, polls: timers.length, theme: context.document.documentElement.dataset.theme }));
+console.log(JSON.stringify({ texts, classes, colours, broken, fetched, polls: timers.length, theme: context.document.documentElement.dataset.theme }));
