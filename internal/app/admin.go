@@ -119,17 +119,11 @@ func (a *App) live() admin.Live {
 // readTimeout bounds a reading that no request waits for.
 const readTimeout = time.Second
 
-// errStoreDown is what reading says while the store is not asked.
-var errStoreDown = errors.New("the store of limits does not answer")
-
 // read reads counters for people: it may take longer than a request would wait.
 func (a *App) read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
-	if !a.limiter.Up() {
-		return nil, time.Time{}, errStoreDown
-	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return a.backing.limits.Read(ctx, lines)
+	return a.limiter.Read(ctx, lines)
 }
 
 // limitLevels are the limits with one counter, as the store has them.

@@ -29,7 +29,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"llmgw/internal/budget/failover"
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
@@ -70,7 +69,7 @@ type App struct {
 	tracing   *telemetry.Tracing
 	backing   backing
 	keeper    *concurrency.Keeper
-	limiter   *failover.Limiter
+	limiter   limiter
 	estimator *estimate.Estimator
 	client    *upstream.Client
 	ledger    *ledger.Ledger

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 
 	"llmgw/internal/budget"
 	"llmgw/internal/config"
@@ -23,6 +24,9 @@ func compile(c *config.Config) (compiled, error) {
 	directory, err := tenant.NewDirectory(teamsOf(c))
 	if err != nil {
 		return compiled{}, fmt.Errorf("compile the teams: %w", err)
+	}
+	for _, l := range everyLimit(c) {
+		l.Compile()
 	}
 	providers := providersOf(c)
 	rules := &proxy.Rules{
@@ -113,22 +117,19 @@ func modelsOf(c *config.Config, providers map[string]*upstream.Provider) map[str
 // limitsOf lists the limits whose counters exist without a request: those of
 // the gateway, models, teams and keys that have one counter.
 func limitsOf(c *config.Config) []*budget.Limit {
-	var all []*budget.Limit
-	add := func(limits []*budget.Limit) {
-		for _, l := range limits {
-			if l.Single() {
-				all = append(all, l)
-			}
-		}
-	}
-	add(c.Limits)
+	return slices.DeleteFunc(everyLimit(c), func(l *budget.Limit) bool { return !l.Single() })
+}
+
+// everyLimit lists the limits of the gateway, models, teams and keys.
+func everyLimit(c *config.Config) []*budget.Limit {
+	all := slices.Clone(c.Limits)
 	for _, m := range c.Models {
-		add(m.Limits)
+		all = append(all, m.Limits...)
 	}
 	for _, t := range c.Teams {
-		add(t.Limits)
+		all = append(all, t.Limits...)
 		for _, k := range t.Keys {
-			add(k.Limits)
+			all = append(all, k.Limits...)
 		}
 	}
 	return all

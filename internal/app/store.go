@@ -40,39 +40,44 @@ type backing struct {
 
 func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	var timeout time.Duration
-	watch := &keeperObserver{Metrics: a.metrics}
 	if c.Store.Kind == "redis" {
 		if err := a.openRedis(ctx, c.Store.Redis); err != nil {
 			return err
 		}
 		timeout = c.Store.Redis.Timeout
-		if c.Store.Leases == "auto" {
-			a.lease(leaseObserver{watch})
-		}
 	} else {
 		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
 	}
 	a.onClose(func(context.Context) error { return a.backing.limits.Close() })
+	watch := &keeperObserver{Metrics: a.metrics}
 	a.keeper = concurrency.New(concurrency.Config{
 		Store: a.backing.limits, Instance: a.instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
 		Logger: a.log, Observer: watch,
 	})
-	a.limiter = failover.New(failover.Config{
+	watch.limiter = failover.New(failover.Config{
 		Store: a.backing.limits, Keeper: a.keeper,
 		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: a.metrics,
 	})
-	watch.limiter = a.limiter
-	a.keeper.Start(a.limiter)
+	a.limiter = watch.limiter
+	if c.Store.Kind == "redis" && c.Store.Leases == "auto" {
+		leases := lease.New(watch.limiter, lease.Config{})
+		a.metrics.Leases(leases.Leases, leases.Granted)
+		a.limiter = leases
+	}
+	a.keeper.Start(watch.limiter)
 	a.onClose(a.closeLimiter)
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
 }
 
-// lease puts leases before the store of limits.
-func (a *App) lease(watch lease.Observer) {
-	leases := lease.New(lease.Config{Store: a.backing.limits, Logger: a.log, Observer: watch})
-	a.metrics.Leases(leases.Leases, leases.Granted)
-	a.backing.limits = leases
+// limiter decides about limits: failover's, or lease's before it.
+type limiter interface {
+	budget.Limiter
+	Up() bool
+	Open() int
+	Unwritten() int
+	Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
+	Close(ctx context.Context) error
 }
 
 // closeLimiter settles what is left. A store that is away is an error only if
@@ -96,20 +101,6 @@ type keeperObserver struct {
 // StoreCall passes the call on to the limiter, which counts it.
 func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
 	o.limiter.StoreCall(op, d, err)
-}
-
-// leaseObserver lets the limiter know how asking for leases ended. Their reports
-// and ends are counted alone: in a cluster one call tells all nodes, and one that
-// is away must not take the others' limits down with it.
-type leaseObserver struct{ *keeperObserver }
-
-// StoreCall passes a call on.
-func (o leaseObserver) StoreCall(op string, d time.Duration, err error) {
-	if op == "lease" {
-		o.limiter.StoreCall(op, d, err)
-		return
-	}
-	o.Metrics.StoreCall(op, d, err)
 }
 
 // openRedis opens two clients of the same Redis: one for limits, whose calls

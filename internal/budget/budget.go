@@ -95,8 +95,6 @@ type Verdict struct {
 	Degraded bool
 	// Repeated says that the ID was already open and this call charged nothing.
 	Repeated bool
-	// Leased says that this process decided it, from a lease, without a call.
-	Leased bool
 }
 
 // LineState is a counter as it stands after a decision.
@@ -132,8 +130,6 @@ type Settled struct {
 	Known bool
 	// Unbooked is what exceeded a line's MaxDebt and was not charged, summed.
 	Unbooked int64
-	// Leased says that it was settled within a lease, without a call.
-	Leased bool
 }
 
 // Progress tells what an open reservation has used so far, of each line, and
@@ -202,6 +198,10 @@ type Store interface {
 	// Settle ends reservations, each on its own: refill, then charge the
 	// difference. Settling twice has no effect. It returns one Settled for each.
 	Settle(ctx context.Context, s []Settlement) ([]Settled, error)
+	// Enqueue takes s's place in the order of the store's calls and returns at
+	// once: a Reserve that this process begins later is decided after s. done is
+	// called once with the result, maybe before Enqueue returns. It must not block.
+	Enqueue(s Settlement, done func(Settled, error))
 	// Report notes what open reservations have used so far, and gives back what
 	// they do not keep.
 	Report(ctx context.Context, p []Progress) error
@@ -224,14 +224,6 @@ type Store interface {
 
 	// Close frees the store's resources. The counters stay.
 	Close() error
-}
-
-// Enqueuer is a Store that can take settlements without being waited for.
-type Enqueuer interface {
-	// Enqueue takes s's place in the order of the store's calls and returns at
-	// once: a Reserve that this process begins later is decided after s. done is
-	// called once with what came of it, maybe before Enqueue returns.
-	Enqueue(s Settlement, done func(Settled, error))
 }
 
 // Limiter is what a gateway asks: a Store behind a deadline and each limit's

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math/bits"
 	"strings"
+	"unique"
 )
 
 // maxPlainValue is the longest value that is kept in a key as it is.
@@ -12,9 +13,21 @@ const maxPlainValue = 64
 
 var escapeKey = strings.NewReplacer("%", "%25", "|", "%7C")
 
+// CounterID identifies a counter, over reloads: a limit's place, name, unit and
+// period, and the value. It is made to be compared and to be a map's key.
+type CounterID struct {
+	limit unique.Handle[string]
+	value string
+}
+
+// Counter identifies the counter that the line asks.
+func (l *Line) Counter() CounterID { return CounterID{l.Limit.parts().key, KeyValue(l.Value)} }
+
 // KeyPrefix names the counters of l, over reloads: place, name, unit and
 // period. A counter's key is the prefix and KeyValue of its value.
-func KeyPrefix(l *Limit) string {
+func KeyPrefix(l *Limit) string { return l.parts().key.Value() }
+
+func keyPrefix(l *Limit) string {
 	return escapeKey.Replace(l.Place) + "|" + escapeKey.Replace(l.Name) + "|" + string(l.Unit) + "|" + string(l.Period) + "|"
 }
 
@@ -28,13 +41,12 @@ func KeyValue(value string) string {
 	return "#" + hex.EncodeToString(sum[:16])
 }
 
-// CounterKey names the counter of l for value. Different counters have different keys.
-func CounterKey(l *Limit, value string) string { return KeyPrefix(l) + KeyValue(value) }
-
 // CandidateOf is the limit that watches l's Candidate amount: l in shadow with
 // that amount, burst and debt in proportion, and counters of its own. It is nil
 // if l has no candidate.
-func CandidateOf(l *Limit) *Limit {
+func CandidateOf(l *Limit) *Limit { return l.parts().candidate }
+
+func candidate(l *Limit) *Limit {
 	if l.Candidate <= 0 {
 		return nil
 	}
@@ -45,7 +57,7 @@ func CandidateOf(l *Limit) *Limit {
 	c.MaxDebt = scale(l.MaxDebt, l.Candidate, l.Amount)
 	c.Candidate = 0
 	c.Mode = Shadow
-	return &c
+	return c.Compile()
 }
 
 // scale is n·num/den, at most MaxExact. All are at most MaxExact, den is at least 1.

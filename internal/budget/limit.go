@@ -1,6 +1,9 @@
 package budget
 
-import "time"
+import (
+	"time"
+	"unique"
+)
 
 // Scope is what a limit counts over.
 type Scope string
@@ -144,6 +147,35 @@ type Limit struct {
 	// Version orders configurations: a store keeps the newest that it has seen
 	// for a counter. Unix milliseconds of the configuration's last change.
 	Version int64
+
+	compiled *compiled
+}
+
+// compiled is what is worked out of a Limit once.
+type compiled struct {
+	of        *Limit // a changed copy must not take it for its own
+	key       unique.Handle[string]
+	rules     Rules
+	candidate *Limit
+}
+
+// Compile works out what counters need of l, which Validate accepts, and returns l.
+// It is called once, before l is in use. A Limit that is not compiled works too,
+// but slowly.
+func (l *Limit) Compile() *Limit {
+	l.compiled = l.parts()
+	return l
+}
+
+func (l *Limit) parts() *compiled {
+	if c := l.compiled; c != nil && c.of == l {
+		return c
+	}
+	return l.compile()
+}
+
+func (l *Limit) compile() *compiled {
+	return &compiled{of: l, key: unique.Make(keyPrefix(l)), rules: rulesOf(l), candidate: candidate(l)}
 }
 
 // Single tells whether the limit has one counter, and not one for each user,

@@ -28,7 +28,9 @@ type Rules struct {
 func (r *Rules) Kind() byte { return byte(r.kind) }
 
 // RulesOf returns the rules of a limit that Validate accepts.
-func RulesOf(l *Limit) Rules {
+func RulesOf(l *Limit) Rules { return l.parts().rules }
+
+func rulesOf(l *Limit) Rules {
 	r := Rules{Version: l.Version, Capacity: l.Capacity(), Debt: l.MaxDebt, Empty: l.StartEmpty}
 	r.kind, _ = kindOf(l.Algorithm) // Validate has accepted it
 	alg := r.kind.algorithm()
@@ -52,11 +54,11 @@ func Validate(l *Limit) error {
 	if err := validateParts(l); err != nil {
 		return err
 	}
-	r := RulesOf(l)
+	r := rulesOf(l)
 	if err := r.validate(); err != nil {
 		return err
 	}
-	if c := CandidateOf(l); c != nil {
+	if c := candidate(l); c != nil {
 		if err := Validate(c); err != nil {
 			return fmt.Errorf("candidate: %w", err)
 		}

@@ -145,16 +145,16 @@ func TestADebtWithoutBoundIsTheMostThatCanBeCounted(t *testing.T) {
 
 func TestAKeyStaysOverReloadsAndTellsCountersApart(t *testing.T) {
 	l := minuteBucket(100)
-	if got, want := CounterKey(l, "ann"), "team/a|tpm|tokens|minute|ann"; got != want {
+	if got, want := counterKey(l, "ann"), "team/a|tpm|tokens|minute|ann"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	changed := *l
 	changed.Amount, changed.Burst, changed.Version, changed.Algorithm, changed.Owner = 5, 7, 9, SlidingWindow, "b"
-	if CounterKey(&changed, "ann") != CounterKey(l, "ann") {
+	if counterKey(&changed, "ann") != counterKey(l, "ann") {
 		t.Error("a reload with another amount has another key")
 	}
 	long := strings.Repeat("x", 200)
-	if got := CounterKey(l, long); len(got) > 70 {
+	if got := counterKey(l, long); len(got) > 70 {
 		t.Errorf("a long value makes a key of %d bytes", len(got))
 	}
 	keys := map[string]string{}
@@ -162,7 +162,7 @@ func TestAKeyStaysOverReloadsAndTellsCountersApart(t *testing.T) {
 		for _, name := range []string{"n", "b|n", "n|tokens"} {
 			for _, value := range []string{"", "v", "|v", "#", KeyValue(long), long, long + "x"} {
 				l := &Limit{Place: place, Name: name, Unit: Tokens, Period: Minute}
-				key := CounterKey(l, value)
+				key := counterKey(l, value)
 				if other, ok := keys[key]; ok {
 					t.Errorf("%q, %q and %q share the key of %s", place, name, value, other)
 				}
@@ -182,7 +182,7 @@ func TestACandidateIsTheLimitInProportion(t *testing.T) {
 	if c.Amount != 50 || c.Burst != 15 || c.MaxDebt != 500 || c.Mode != Shadow || c.Candidate != 0 {
 		t.Errorf("got %+v", c)
 	}
-	if CounterKey(c, "") == CounterKey(l, "") {
+	if counterKey(c, "") == counterKey(l, "") {
 		t.Error("it shares the limit's counter")
 	}
 	l.Burst, l.Amount, l.Candidate = 1, 1000, 1
@@ -193,3 +193,6 @@ func TestACandidateIsTheLimitInProportion(t *testing.T) {
 		t.Errorf("a product beyond 2^53: got %d, want %d", got, int64(MaxExact))
 	}
 }
+
+// counterKey names a counter as stores do.
+func counterKey(l *Limit, value string) string { return KeyPrefix(l) + KeyValue(value) }

@@ -1,5 +1,7 @@
 package budget
 
+import "time"
+
 // forever is how long, in milliseconds, a counter is kept that would be wrong
 // if it were made anew: one that starts empty.
 const forever = 400 * 24 * 3600 * 1000
@@ -33,4 +35,21 @@ func (c *Counter) State(out Outcome, wait, now int64) LineState {
 		Wait:      Millis(wait),
 		Reset:     Millis(c.Reset(now)),
 	}
+}
+
+// After predicts a counter of l once d has gone by since s, if meanwhile nobody
+// spends or settles: the one predictor of what the store would say.
+func (s LineState) After(l *Limit, d time.Duration) LineState {
+	if l.Algorithm == Slots {
+		return s
+	}
+	if l.Algorithm == TokenBucket || l.Algorithm == Pacing {
+		gained := float64(l.Amount) * float64(d) / float64(l.Period.Length())
+		s.Remaining = min(s.Remaining+int64(min(gained, MaxExact)), s.Capacity)
+	}
+	if s.Reset -= d; s.Reset <= 0 {
+		s.Remaining, s.Reset = s.Capacity, 0
+	}
+	s.Wait = max(0, s.Wait-d)
+	return s
 }

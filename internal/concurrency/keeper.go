@@ -80,8 +80,9 @@ type Observer interface {
 
 // Reservations is what a Keeper asks of the Limiter.
 type Reservations interface {
-	// Has tells whether the reservation is open, or its end on the way to the store.
-	Has(id string) bool
+	// Strangers removes from ids those of reservations that are open here, or whose
+	// end is on its way to the store.
+	Strangers(ids map[string]time.Duration)
 }
 
 // Keeper keeps one process's place among the gateways. It is safe for

@@ -155,7 +155,11 @@ func (f *fakeStore) set(change func()) { defer f.lock()(); change() }
 // known is the Reservations of a Limiter that knows some ids.
 type known map[string]bool
 
-func (k known) Has(id string) bool { return k[id] }
+func (k known) Strangers(ids map[string]time.Duration) {
+	for id := range k {
+		delete(ids, id)
+	}
+}
 
 // watcher counts what an Observer is told.
 type watcher struct {

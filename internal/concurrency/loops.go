@@ -141,9 +141,10 @@ func (k *Keeper) settleStrangers() {
 	if err != nil {
 		return
 	}
+	k.open.Strangers(ages)
 	var strangers []budget.Settlement
 	for id, age := range ages {
-		if age >= k.cfg.Grace && !k.open.Has(id) {
+		if age >= k.cfg.Grace {
 			strangers = append(strangers, budget.Settlement{ID: id, Epoch: e})
 		}
 	}

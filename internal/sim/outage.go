@@ -51,6 +51,9 @@ func (away) Reserve(context.Context, budget.Request) (budget.Verdict, error) {
 func (away) Settle(context.Context, []budget.Settlement) ([]budget.Settled, error) {
 	return nil, errAway
 }
+func (away) Enqueue(_ budget.Settlement, done func(budget.Settled, error)) {
+	done(budget.Settled{}, errAway)
+}
 func (away) Report(context.Context, []budget.Progress) error { return errAway }
 func (away) Read(context.Context, []budget.Line) ([]budget.LineState, time.Time, error) {
 	return nil, time.Time{}, errAway

@@ -120,7 +120,7 @@ func newPaced(p *Provider, key string) *paced {
 			l.Period = budget.Minute
 			l.MaxDebt = 2*l.Amount + l.Burst
 		}
-		s.lines = append(s.lines, l)
+		s.lines = append(s.lines, l.Compile())
 	}
 	if n := p.Limits.RequestsPerMinute; n > 0 {
 		s.calls = paceCalls(n, p.Limits.Window)

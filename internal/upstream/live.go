@@ -126,14 +126,9 @@ func (s *paced) of(line *budget.Limit) int64 {
 // left is what the i-th counter has now as a part of limit: a bucket that was
 // at its capacity has all, and it has refilled since it was told.
 func (l *levels) left(i int, line *budget.Limit, limit int64, now time.Time) int64 {
-	s := l.lines[i]
+	s := l.lines[i].After(line, now.Sub(l.at))
 	if s.Capacity <= 0 {
 		return limit
 	}
-	level := float64(s.Remaining)
-	if line.Algorithm == budget.Pacing {
-		level += now.Sub(l.at).Seconds() * float64(line.Amount) / 60
-	}
-	level = min(max(level, 0), float64(s.Capacity))
-	return int64(level / float64(s.Capacity) * float64(limit))
+	return int64(float64(max(s.Remaining, 0)) / float64(s.Capacity) * float64(limit))
 }

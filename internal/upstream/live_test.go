@@ -47,9 +47,9 @@ func TestLiveTellsWhatEachProviderIsAt(t *testing.T) {
 }
 
 func TestHeadroomRefillsUntilItIsAskedAgain(t *testing.T) {
-	line := &budget.Limit{Algorithm: budget.Pacing, Amount: 60, Unit: budget.Requests}
+	line := &budget.Limit{Algorithm: budget.Pacing, Amount: 60, Period: budget.Minute, Unit: budget.Requests}
 	now := time.Now()
-	l := levels{at: now, lines: []budget.LineState{{Remaining: -2, Capacity: 10}}}
+	l := levels{at: now, lines: []budget.LineState{{Remaining: -2, Capacity: 10, Reset: 12 * time.Second}}}
 	for _, s := range []struct {
 		after time.Duration
 		want  int64

@@ -118,9 +118,5 @@ func (l *levels) wait(p *paced, n float64, now time.Time) (longest time.Duration
 
 // level is the i-th counter's, refilled until now.
 func (l *levels) level(i int, limit *budget.Limit, now time.Time) float64 {
-	level := float64(l.lines[i].Remaining)
-	if limit.Algorithm != budget.Pacing {
-		return level
-	}
-	return min(level+float64(limit.Amount)*now.Sub(l.at).Minutes(), float64(limit.Burst))
+	return float64(l.lines[i].After(limit, now.Sub(l.at)).Remaining)
 }

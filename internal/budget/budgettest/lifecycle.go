@@ -296,17 +296,13 @@ var lifecycleCases = []testCase{
 		b.left(tpm, 85, 0)
 	}},
 	{"an enqueued settlement comes before a reserve that begins later", func(b *table) {
-		q, ok := b.store.(budget.Enqueuer)
-		if !ok {
-			return // the store does not claim it
-		}
 		tpm := bucket("tpm", 10)
 		lines := []budget.Line{line(tpm, 10)}
 		id := b.grant(lines...)
 		var wg sync.WaitGroup
 		for range 200 {
 			wg.Add(1)
-			q.Enqueue(budget.Settlement{ID: id, Epoch: b.epoch, Lines: lines, Used: []int64{0}}, func(s budget.Settled, err error) {
+			b.store.Enqueue(budget.Settlement{ID: id, Epoch: b.epoch, Lines: lines, Used: []int64{0}}, func(s budget.Settled, err error) {
 				defer wg.Done()
 				if err != nil || !s.Known {
 					b.t.Errorf("settle: got %+v, %v, want it known", s, err)

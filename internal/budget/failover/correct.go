@@ -26,7 +26,7 @@ func (l *Limiter) Correct(c budget.Correction) {
 		l.nudge()
 		return
 	}
-	s := l.currentSpell()
+	s := l.currentOutage()
 	if !hasShare(c.Line.Limit) || c.Line.Limit.Unit == budget.Concurrency {
 		return
 	}
@@ -40,10 +40,10 @@ func (l *Limiter) Correct(c budget.Correction) {
 // corrections is the latest of each counter that was not sent yet.
 type corrections struct {
 	mu sync.Mutex
-	m  map[counterKey]budget.Correction
+	m  map[budget.CounterID]budget.Correction
 }
 
-func (q *corrections) init() { q.m = make(map[counterKey]budget.Correction) }
+func (q *corrections) init() { q.m = make(map[budget.CounterID]budget.Correction) }
 
 // maxCorrections bounds what waits for the worker; there are a few for each
 // provider.
@@ -52,7 +52,7 @@ const maxCorrections = 4096
 func (q *corrections) put(c budget.Correction) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	k := keyOf(c.Line)
+	k := c.Line.Counter()
 	was, ok := q.m[k]
 	switch {
 	case !ok && len(q.m) >= maxCorrections:

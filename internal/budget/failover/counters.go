@@ -8,17 +8,9 @@ import (
 	"llmgw/internal/budget"
 )
 
-// counterKey names a counter within one configuration.
-type counterKey struct {
-	limit *budget.Limit
-	value string
-}
-
-func keyOf(line budget.Line) counterKey { return counterKey{line.Limit, line.Value} }
-
-// counters remembers, of each counter, the level that the store last told and
-// the slots that this process holds: what a share starts from. Bounded: beyond
-// maxCounters a counter that holds no slot is forgotten for each new one.
+// counters remembers, of each counter, how the store said that it stands, and
+// what this process holds of it: what a share starts from. Bounded: beyond
+// maxCounters a counter that nothing is held of is forgotten for each new one.
 type counters struct {
 	seed   maphash.Seed
 	shards [64]counterShard
@@ -26,7 +18,7 @@ type counters struct {
 
 type counterShard struct {
 	mu sync.Mutex
-	m  map[counterKey]*counter
+	m  map[budget.CounterID]*counter
 	_  [40]byte // a cache line each
 }
 
@@ -35,25 +27,24 @@ const maxCounters = 1 << 17
 
 // counter is what is remembered of one.
 type counter struct {
-	level    int64     // remaining, as last told
-	capacity int64     // what it can rise to, as last told
-	full     time.Time // when it is full again if nobody spends; zero: never told
-	held     int64     // slots that this process has
+	state budget.LineState // as the store last said
+	at    time.Time        // when it was asked for that; zero: never
+	held  int64            // by reservations of this process that the store knows; slots: by all
 }
 
 func (t *counters) init() {
 	t.seed = maphash.MakeSeed()
 	for i := range t.shards {
-		t.shards[i].m = make(map[counterKey]*counter)
+		t.shards[i].m = make(map[budget.CounterID]*counter)
 	}
 }
 
-func (t *counters) shard(k counterKey) *counterShard {
+func (t *counters) shard(k budget.CounterID) *counterShard {
 	return &t.shards[maphash.Comparable(t.seed, k)%uint64(len(t.shards))]
 }
 
 // get finds or makes the counter of k; the shard's mu is held.
-func (s *counterShard) get(k counterKey) *counter {
+func (s *counterShard) get(k budget.CounterID) *counter {
 	c := s.m[k]
 	if c != nil {
 		return c
@@ -66,7 +57,7 @@ func (s *counterShard) get(k counterKey) *counter {
 	return c
 }
 
-// evict forgets one counter that holds no slot, of the first few that a map's
+// evict forgets one counter that nothing is held of, of the first few that a map's
 // random order gives.
 func (s *counterShard) evict() {
 	tries := 16
@@ -81,60 +72,56 @@ func (s *counterShard) evict() {
 	}
 }
 
-// see remembers what the store told of a line.
-func (t *counters) see(line budget.Line, state budget.LineState, now time.Time) {
-	k := keyOf(line)
+// see remembers how the store, asked at sent, said that a line's counter stands.
+func (t *counters) see(line budget.Line, state budget.LineState, sent time.Time) {
+	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
 	c := s.get(k)
-	c.level, c.capacity, c.full = state.Remaining, state.Capacity, now.Add(state.Reset)
+	c.state, c.at = state, sent
 	s.mu.Unlock()
 }
 
-// level is the line's level as last told, or what it can rise to once it must
-// be full; false if it was never told.
+// level predicts the line's level; false if the store never said.
 func (t *counters) level(line budget.Line, now time.Time) (int64, bool) {
-	k := keyOf(line)
+	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.m[k]
-	if c == nil || c.full.IsZero() {
+	if c == nil || c.at.IsZero() {
 		return 0, false
 	}
-	if line.Limit.Unit != budget.Concurrency && !now.Before(c.full) {
-		return c.capacity, true
-	}
-	return c.level, true
+	return c.state.After(line.Limit, now.Sub(c.at)).Remaining, true
 }
 
-// hold counts a slot that the store granted.
-func (t *counters) hold(line budget.Line) {
-	k := keyOf(line)
+// hold counts n that the store granted.
+func (t *counters) hold(line budget.Line, n int64) {
+	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
-	s.get(k).held++
+	s.get(k).held += n
 	s.mu.Unlock()
 }
 
-// take holds a slot if fewer than most are held, and tells whether it did and
-// how many are left then.
+// take holds the line's slots if no more than most are held then, and returns
+// whether it did and how many are left.
 func (t *counters) take(line budget.Line, most int64) (bool, int64) {
-	k := keyOf(line)
+	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.get(k)
-	if c.held >= most {
-		return false, 0
+	if c.held+line.Amount > most {
+		return false, max(0, most-c.held)
 	}
-	c.held++
+	c.held += line.Amount
 	return true, most - c.held
 }
 
-// look tells whether take would hold a slot, and how many are left now.
+// look returns whether take would hold the line's slots, and how many are left now.
 func (t *counters) look(line budget.Line, most int64) (bool, int64) {
-	k := keyOf(line)
+	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,25 +129,16 @@ func (t *counters) look(line budget.Line, most int64) (bool, int64) {
 	if c := s.m[k]; c != nil {
 		held = c.held
 	}
-	return held < most, max(0, most-held)
+	return held+line.Amount <= most, max(0, most-held)
 }
 
-// release gives a held slot back.
-func (t *counters) release(line budget.Line) {
-	k := keyOf(line)
+// release gives n that were held back.
+func (t *counters) release(line budget.Line, n int64) {
+	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
-	if c := s.m[k]; c != nil && c.held > 0 {
-		c.held--
+	if c := s.m[k]; c != nil {
+		c.held = max(0, c.held-n)
 	}
 	s.mu.Unlock()
-}
-
-// releaseAll gives back the slots of the lines that mask names.
-func (t *counters) releaseAll(lines []budget.Line, mask uint64) {
-	for i := 0; mask != 0 && i < len(lines); i, mask = i+1, mask>>1 {
-		if mask&1 != 0 {
-			t.release(lines[i])
-		}
-	}
 }

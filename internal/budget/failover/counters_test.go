@@ -15,7 +15,7 @@ func TestCountersAreBoundedAndThoseWithSlotsStay(t *testing.T) {
 	held := make([]budget.Line, 100)
 	for i := range held {
 		held[i] = budget.Line{Limit: user, Value: fmt.Sprint("held-", i), Amount: 1}
-		c.hold(held[i])
+		c.hold(held[i], 1)
 	}
 	now := time.Now()
 	for i := range 2 * maxCounters {
@@ -54,8 +54,10 @@ func TestASharesNumbersAreParts(t *testing.T) {
 			budget.Limit{Amount: 7, Burst: 8, Candidate: 9, MaxDebt: 10},
 			budget.Limit{Amount: 7, Burst: 8, Candidate: 9, MaxDebt: 10}},
 	} {
-		sp := spell{live: s.live, shares: map[*budget.Limit]*budget.Limit{}}
-		if got := sp.share(&s.of); *got != s.share {
+		sp := outage{live: s.live, shares: map[*budget.Limit]*budget.Limit{}}
+		s.of.Algorithm, s.of.Period = budget.TokenBucket, budget.Minute
+		got := sp.share(&s.of)
+		if w := s.share; got.Amount != w.Amount || got.Burst != w.Burst || got.Candidate != w.Candidate || got.MaxDebt != w.MaxDebt || got.UnboundedDebt != w.UnboundedDebt {
 			t.Errorf("%s: got %+v, want %+v", s.what, *got, s.share)
 		}
 	}

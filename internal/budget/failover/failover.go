@@ -84,7 +84,9 @@ type Observer interface {
 	// StoreUp says whether the store is asked.
 	StoreUp(up bool)
 	// Reservations says that n requests' reservations ended with result: "settled",
-	// "refunded" (nothing was used) or "dropped" (the queue was full).
+	// "refunded" (nothing was used) or "dropped" (the queue was full); and besides
+	// "unbooked", if more was used than the largest debt of a limit: the rest is not
+	// held against it, and whoever keeps books has it in what was used.
 	Reservations(result string, n int)
 }
 
@@ -109,7 +111,6 @@ type keeper interface {
 type Limiter struct {
 	cfg      Config
 	store    budget.Store
-	enqueuer budget.Enqueuer // the store, or nil
 	keeper   keeper
 	log      *slog.Logger
 	observer Observer
@@ -118,11 +119,12 @@ type Limiter struct {
 	records  records
 	counters counters
 	queue    queue
-	debts    debts
+	backlog  backlog
+	outbox   outbox
 	corrects corrections
 
-	spell   atomic.Pointer[spell] // the share store; nil while the store answers
-	spellMu sync.Mutex            // of making and ending one
+	outage   atomic.Pointer[outage] // with the share store; nil while the store answers
+	outageMu sync.Mutex             // of making and ending one
 
 	closed  atomic.Bool
 	wake    chan struct{}
@@ -157,13 +159,12 @@ func New(cfg Config) *Limiter {
 		cfg: cfg, store: cfg.Store, keeper: cfg.Keeper, log: cfg.Logger, observer: cfg.Observer,
 		wake: make(chan struct{}, 1),
 	}
-	l.enqueuer, _ = cfg.Store.(budget.Enqueuer)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.breaker.base, l.breaker.threshold = time.Now(), int64(cfg.Failures)
-	l.records.init()
 	l.counters.init()
 	l.queue.init(cfg.Queue)
-	l.debts.init(cfg.Queue)
+	l.backlog.init(cfg.Queue)
+	l.outbox.turn = make(chan struct{}, 1)
 	l.corrects.init()
 	l.observer.StoreUp(true)
 	l.workers.Go(l.work)
@@ -175,33 +176,28 @@ func New(cfg Config) *Limiter {
 func (l *Limiter) Up() bool { return !l.breaker.isDown() }
 
 // Open is the number of requests' reservations that were granted and that the
-// store does not know to be settled; those of turns with providers are not counted.
+// store does not know to be settled, those from a Bulk included; those of turns
+// with providers are not counted.
 func (l *Limiter) Open() int { return int(l.records.open.Load()) }
 
 // Unwritten is the number of ended reservations that the store does not know
 // of yet, and of counters that were spent from without it.
-func (l *Limiter) Unwritten() int { return l.queue.len() + l.debts.len() }
+func (l *Limiter) Unwritten() int { return l.queue.len() + l.backlog.len() }
 
-// Has tells whether the reservation that the store knows as id is open here, or
-// its end on the way to the store.
-func (l *Limiter) Has(id string) bool {
-	return l.records.get(callerID(id)) != nil || l.queue.cancelling(id) || l.debts.posting(id)
-}
-
-// Read returns counters as the store has them now. It blocks for at most
-// Timeout, and fails at once while the store is down.
+// Read returns counters as the store has them now, less what it is yet to be
+// charged for. It blocks until ctx ends at most, and fails at once while the store
+// is down.
 func (l *Limiter) Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
 	if !l.Up() {
 		return nil, time.Time{}, errAway
 	}
-	ctx, cancel := l.deadline(ctx)
-	defer cancel()
 	start := time.Now()
 	states, at, err := l.store.Read(ctx, lines)
 	l.observer.StoreCall("read", time.Since(start), err)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("read %d counters: %w", len(lines), err)
 	}
+	l.backlog.subtract(lines, states)
 	return states, at, nil
 }
 
@@ -215,10 +211,10 @@ var errAway = errors.New("failover: the store does not answer")
 func (l *Limiter) Close(ctx context.Context) error {
 	l.closed.Store(true)
 	flushErr := l.flush(ctx)
-	l.sendReports() // what stays open is charged by them
+	l.SendReports(ctx) // what stays open is charged by them
 	l.cancel()
 	l.workers.Wait()
-	l.endSpell()
+	l.endOutage()
 	return errors.Join(flushErr, l.keeper.Retire(ctx))
 }
 
@@ -242,11 +238,11 @@ func (l *Limiter) flush(ctx context.Context) error {
 
 // deadline bounds a call on behalf of a request. A client that leaves does not
 // end it: an answer within Timeout is cheaper than a cancelled reservation.
-func (l *Limiter) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *Limiter) deadline(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	if l.cfg.Timeout <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout)
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // background bounds a call that no request waits for.

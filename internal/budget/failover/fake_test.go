@@ -137,6 +137,24 @@ func (s *ledger) Settle(_ context.Context, list []budget.Settlement) ([]budget.S
 	return out, nil
 }
 
+func (s *ledger) Enqueue(b budget.Settlement, done func(budget.Settled, error)) {
+	settleSoon(s, b, done)
+}
+
+// settleSoon is how a fake enqueues a settlement: in the background, and bounded.
+func settleSoon(s budget.Store, b budget.Settlement, done func(budget.Settled, error)) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		out, err := s.Settle(ctx, []budget.Settlement{b})
+		if err != nil {
+			done(budget.Settled{}, err)
+			return
+		}
+		done(out[0], nil)
+	}()
+}
+
 func (s *ledger) Report(_ context.Context, p []budget.Progress) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,6 +285,10 @@ type faulty struct {
 	next  func(op string) fault // nil: none
 	calls map[string]int
 	late  sync.WaitGroup
+
+	ended    []budget.Settlement // enqueued
+	dones    []func(budget.Settled, error)
+	settling bool
 }
 
 func (f *faulty) set(next func(op string) fault) {
@@ -354,6 +376,40 @@ func (f *faulty) Settle(ctx context.Context, s []budget.Settlement) ([]budget.Se
 		return nil, err
 	}
 	return <-answers, nil
+}
+
+// Enqueue lets settlements that wait for the call before them travel together.
+func (f *faulty) Enqueue(s budget.Settlement, done func(budget.Settled, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended, f.dones = append(f.ended, s), append(f.dones, done)
+	if len(f.ended) == 1 && !f.settling {
+		f.settling = true
+		go f.settleEnded()
+	}
+}
+
+func (f *faulty) settleEnded() {
+	for {
+		f.mu.Lock()
+		list, dones := f.ended, f.dones
+		f.ended, f.dones = nil, nil
+		f.settling = len(list) > 0
+		f.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		out, err := f.Settle(ctx, list)
+		cancel()
+		for i, done := range dones {
+			if err != nil {
+				done(budget.Settled{}, err)
+				continue
+			}
+			done(out[i], nil)
+		}
+	}
 }
 
 func (f *faulty) Report(ctx context.Context, p []budget.Progress) error {

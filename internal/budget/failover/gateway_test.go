@@ -237,6 +237,14 @@ func (c *cut) Settle(ctx context.Context, s []budget.Settlement) ([]budget.Settl
 	return c.Store.Settle(ctx, s)
 }
 
+func (c *cut) Enqueue(s budget.Settlement, done func(budget.Settled, error)) {
+	if c.off.Load() {
+		done(budget.Settled{}, errCut)
+		return
+	}
+	c.Store.Enqueue(s, done)
+}
+
 func (c *cut) Report(ctx context.Context, p []budget.Progress) error {
 	if c.off.Load() {
 		return errCut

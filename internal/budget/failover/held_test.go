@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"sync"
+	"time"
 
 	"llmgw/internal/budget"
 )
@@ -26,6 +27,13 @@ func (b *byID) Reserve(ctx context.Context, r budget.Request) budget.Verdict {
 	}
 	b.held[r.ID] = held
 	return v
+}
+
+// Has reports whether the reservation that the store knows as id is known here.
+func (b *byID) Has(id string) bool {
+	ids := map[string]time.Duration{id: 0}
+	b.Strangers(ids)
+	return len(ids) == 0
 }
 
 // of is the latest reservation with that id, or nil.

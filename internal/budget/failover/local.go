@@ -15,7 +15,7 @@ const closedWait = time.Second
 // and the shares' counters. It does not block.
 func (l *Limiter) decide(r budget.Request) (*budget.Reservation, budget.Verdict) {
 	d := decision{
-		l: l, s: l.currentSpell(), r: &r,
+		l: l, s: l.currentOutage(), r: &r,
 		v: budget.Verdict{At: l.now(), Degraded: true, Lines: make([]budget.LineState, len(r.Lines))},
 	}
 	d.byPolicy()
@@ -26,7 +26,9 @@ func (l *Limiter) decide(r budget.Request) (*budget.Reservation, budget.Verdict)
 		d.giveBack()
 		return nil, d.v
 	}
-	held := l.enter(&record{spell: d.s, posted: unknown, slots: d.slots, charged: d.charged()}, &r)
+	rec := &record{outage: d.s, posted: unknown, charged: d.charged()}
+	rec.mine = append(rec.holding[:0], d.slots...)
+	held := l.enter(rec, &r, false)
 	if l.Up() {
 		l.nudge() // one call failed, but the store is there to be told
 	}
@@ -36,13 +38,13 @@ func (l *Limiter) decide(r budget.Request) (*budget.Reservation, budget.Verdict)
 // decision is one request being decided without the store.
 type decision struct {
 	l *Limiter
-	s *spell
+	s *outage
 	r *budget.Request
 	v budget.Verdict
 
 	shares []budget.Line // the lines to ask of the shares' store …
 	index  []int         // … and where they stand in the request
-	slots  uint64        // lines whose slot was taken
+	slots  []int64       // of each line, the slots that were taken
 }
 
 // conclude puts the lines' answers so far together.
@@ -78,6 +80,7 @@ func (d *decision) bySlots() {
 	if d.v.Outcome != budget.Granted {
 		ask = d.l.counters.look
 	}
+	d.slots = make([]int64, len(d.r.Lines))
 	for i, line := range d.r.Lines {
 		if line.Limit.Unit != budget.Concurrency || d.v.Lines[i].Outcome != budget.Granted {
 			continue
@@ -96,17 +99,17 @@ func (d *decision) bySlots() {
 			continue
 		}
 		if d.v.Outcome == budget.Granted {
-			d.slots |= bit(i)
+			d.slots[i] = line.Amount
 		}
 	}
 }
 
 // giveBack frees the slots of a request that the shares refused.
 func (d *decision) giveBack() {
-	d.l.counters.releaseAll(d.r.Lines, d.slots)
-	for i := range d.v.Lines {
-		if d.slots&bit(i) != 0 {
-			d.v.Lines[i].Remaining = min(d.v.Lines[i].Remaining+1, d.v.Lines[i].Capacity)
+	for i, n := range d.slots {
+		if n > 0 {
+			d.l.counters.release(d.r.Lines[i], n)
+			d.v.Lines[i].Remaining = min(d.v.Lines[i].Remaining+n, d.v.Lines[i].Capacity)
 		}
 	}
 }

@@ -10,17 +10,18 @@ import (
 	"llmgw/internal/tokens"
 )
 
-// debts is what was spent without the store and is not posted yet, summed by
-// counter: an outage costs memory by counters, not by requests.
-type debts struct {
+// backlog is what was spent without the store, or beyond a Bulk, and is not
+// posted yet, summed by counter: an outage costs memory by counters, not by
+// requests.
+type backlog struct {
 	mu    sync.Mutex
 	limit int
-	owed  map[counterKey]int64
-	posts []*post // on their way; the worker's, but for their ids
+	owed  map[budget.CounterID]budget.Line
+	posts []*post // on their way; the worker's, but for their ids and lines
 	count int
 }
 
-// post is a part of the debts, with an id, so that it is charged once however
+// post is a part of the backlog, with an id, so that it is charged once however
 // often it is sent.
 type post struct {
 	request  budget.Request
@@ -30,99 +31,128 @@ type post struct {
 // postLines is the most counters of one post.
 const postLines = 16
 
-func (d *debts) init(limit int) {
-	d.limit = limit
-	d.owed = make(map[counterKey]int64)
+func (b *backlog) init(limit int) {
+	b.limit = limit
+	b.owed = make(map[budget.CounterID]budget.Line)
 }
 
-func (d *debts) len() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.owed) + len(d.posts)
+func (b *backlog) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.owed) + len(b.posts)
 }
 
-// add owes n more of a counter; it fails if there are too many counters.
-func (d *debts) add(k counterKey, n int64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	was, ok := d.owed[k]
-	if !ok && len(d.owed) >= d.limit {
+// add adds n to what is to be posted of a line's counter; it fails if there are
+// too many counters.
+func (b *backlog) add(line budget.Line, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := line.Counter()
+	was, ok := b.owed[k]
+	if !ok && len(b.owed) >= b.limit {
 		return false
 	}
-	d.owed[k] = min(was+n, int64(tokens.MaxCount))
+	line.Amount = min(was.Amount+n, int64(tokens.MaxCount))
+	b.owed[k] = line
 	return true
 }
 
-// posting tells whether id is a post on its way.
-func (d *debts) posting(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, p := range d.posts {
-		if p.request.ID == id {
-			return true
-		}
+// posting lists the ids of the posts on their way.
+func (b *backlog) posting() (ids []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.posts {
+		ids = append(ids, p.request.ID)
 	}
-	return false
+	return ids
+}
+
+// subtract takes what is yet to be posted from the states of lines.
+func (b *backlog) subtract(lines []budget.Line, states []budget.LineState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.owed)+len(b.posts) == 0 {
+		return
+	}
+	for i, line := range lines {
+		k := line.Counter()
+		n := b.owed[k].Amount
+		for _, p := range b.posts {
+			for _, l := range p.request.Lines {
+				if !p.reserved && l.Counter() == k {
+					n += l.Amount
+				}
+			}
+		}
+		states[i].Remaining -= n
+	}
 }
 
 // take makes posts of all that is owed, and returns them with those on their way.
-func (d *debts) take(prefix string) []*post {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (b *backlog) take(prefix string) []*post {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var lines []budget.Line
 	flush := func() {
 		if len(lines) == 0 {
 			return
 		}
-		d.count++
-		d.posts = append(d.posts, &post{request: budget.Request{
-			ID: prefix + strconv.Itoa(d.count), Lines: lines, Force: true, CrashCharge: budget.ChargeFull,
+		b.count++
+		b.posts = append(b.posts, &post{request: budget.Request{
+			ID: prefix + strconv.Itoa(b.count), Lines: lines, Force: true, CrashCharge: budget.ChargeFull,
 		}})
 		lines = nil
 	}
-	for k, n := range d.owed {
-		lines = append(lines, budget.Line{Limit: k.limit, Value: k.value, Amount: n})
+	for _, line := range b.owed {
+		lines = append(lines, line)
 		if len(lines) == postLines {
 			flush()
 		}
 	}
 	flush()
-	clear(d.owed)
-	return append([]*post(nil), d.posts...)
+	clear(b.owed)
+	return append([]*post(nil), b.posts...)
+}
+
+// reserved notes that the store has charged p.
+func (b *backlog) reserved(p *post) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.reserved = true
 }
 
 // done forgets a post that was made.
-func (d *debts) done(p *post) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, q := range d.posts {
+func (b *backlog) done(p *post) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, q := range b.posts {
 		if q == p {
-			d.posts = append(d.posts[:i], d.posts[i+1:]...)
+			b.posts = append(b.posts[:i], b.posts[i+1:]...)
 			return
 		}
 	}
 }
 
-// postDebts tells the store what was spent without it.
-func (w *worker) postDebts() bool {
-	if w.debts.len() == 0 {
+// postBacklog tells the store what was spent without it.
+func (w *worker) postBacklog() bool {
+	if w.backlog.len() == 0 {
 		return true
 	}
-	for _, p := range w.debts.take("post-" + string(w.keeper.Epoch()) + "-") {
-		if !w.Up() || !w.postDebt(p) {
+	for _, p := range w.backlog.take("post-" + string(w.keeper.Epoch()) + "-") {
+		if !w.Up() || !w.postOne(p) {
 			return false
 		}
 	}
 	return true
 }
 
-// postDebt charges one post: forced, then settled with all of it used.
-func (w *worker) postDebt(p *post) bool {
+// postOne charges one post: forced, then settled with all of it used.
+func (w *worker) postOne(p *post) bool {
 	if !p.reserved {
 		if !w.force(&p.request) {
 			return false
 		}
-		p.reserved = true
+		w.backlog.reserved(p)
 	}
 	used := make([]int64, len(p.request.Lines))
 	for i, line := range p.request.Lines {
@@ -131,13 +161,16 @@ func (w *worker) postDebt(p *post) bool {
 	ctx, cancel := w.background()
 	defer cancel()
 	start := time.Now()
-	_, err := w.store.Settle(ctx, []budget.Settlement{{
+	settled, err := w.store.Settle(ctx, []budget.Settlement{{
 		ID: p.request.ID, Epoch: p.request.Epoch, Lines: p.request.Lines, Used: used,
 	}})
 	if !w.judge("settle", time.Since(start), err) {
 		return false
 	}
-	w.debts.done(p)
+	w.backlog.done(p)
+	for _, s := range settled {
+		w.unbooked(p.request.ID, s.Unbooked)
+	}
 	return true
 }
 
@@ -196,9 +229,8 @@ func (w *worker) postRecord(r *record) {
 	r.posted = tried
 	r.mu.Unlock()
 
-	request := budget.Request{
-		ID: r.storeID(), Lines: r.lines, Force: true, Lifetime: r.lifetime, CrashCharge: r.crash,
-	}
+	request := r.held.Request
+	request.ID, request.Force, request.NotAfter = r.storeID(), true, time.Time{}
 	if !w.force(&request) {
 		return
 	}

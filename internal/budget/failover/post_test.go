@@ -158,6 +158,10 @@ type postLoser struct {
 	lost   int
 }
 
+func (p *postLoser) Enqueue(s budget.Settlement, done func(budget.Settled, error)) {
+	settleSoon(p, s, done)
+}
+
 func (p *postLoser) Settle(ctx context.Context, list []budget.Settlement) ([]budget.Settled, error) {
 	if p.lost == 3 || !strings.HasPrefix(list[0].ID, "post-") {
 		return p.Store.Settle(ctx, list)

@@ -60,7 +60,7 @@ func (w *worker) probeOnce() error {
 	if now := w.keeper.Now(); !now.IsZero() {
 		r.NotAfter = now.Add(w.cfg.Timeout + w.cfg.Slack)
 	}
-	ctx, cancel := w.deadline(w.ctx)
+	ctx, cancel := w.deadline(w.ctx, time.Now().Add(w.cfg.Timeout))
 	defer cancel()
 	start := time.Now()
 	_, err := w.store.Reserve(ctx, r)

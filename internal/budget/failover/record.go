@@ -1,8 +1,6 @@
 package failover
 
 import (
-	"hash/maphash"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,34 +12,37 @@ import (
 // the store has acknowledged its end.
 //
 //	granted by the store:   open ──Settle──► ended ──► acknowledged
-//	decided without it:     local ──post──► open; or local ──Settle──► owed, and forgotten
+//	decided without it:     local ──post──► open; or local ──Settle──► deferred, and forgotten
 //	never answered:         ended from the start, with nothing used
+//
+// It is a request's own, or a Bulk that its owner divides among requests.
 type record struct {
-	held     budget.Reservation // the caller's
-	limiter  *Limiter
-	id       string // the caller's
-	lines    []budget.Line
-	crash    budget.CrashCharge
-	lifetime time.Duration
+	held    budget.Reservation // the caller's; held.Request is what was granted
+	limiter *Limiter
+	owner   Owner // of a Bulk; else nil
 
-	mu     sync.Mutex
-	epoch  budget.Epoch // of the store's record
-	ended  bool
-	spell  *spell  // the shares it was decided by, or nil
-	posted posting // of one decided without the store
-	stage  stage   // of its answer, as last reported here
-	dirty  bool    // there is something that the store was not told
-	before []int64 // what the store was told of last; nil: of nothing
-	used   []int64
-	space  [8]int64 // used's, most often
+	mu      sync.Mutex
+	epoch   budget.Epoch // of the store's record
+	ended   bool
+	outage  *outage // whose shares decided it, or nil
+	posted  posting // of one decided without the store
+	stage   stage   // of its answer, as last reported here
+	listed  bool    // in the outbox's list of reports
+	before  []int64 // used, as the store was last told; nil: it was not
+	used    []int64
+	space   [8]int64 // for used, most often
+	mine    []int64  // of each line, what counters counts as held here; nil: nothing
+	holding [8]int64 // for mine
 
-	slots    uint64 // lines whose slot is counted in counters; not changed once open
 	charged  uint64 // lines that were charged: all but those a shadow limit refused
 	cancel   bool   // the end of an attempt without an answer
 	attempts int    // settlements that failed; the worker's
+
+	shard      *recordShard
+	next, prev *record // in the shard's list
 }
 
-// posting tells how far the store knows of a reservation.
+// posting says how far the store knows of a reservation.
 type posting int
 
 const (
@@ -54,23 +55,57 @@ const (
 // store: under its own id an unanswered attempt may lie, which is cancelled.
 const localSuffix = "~local"
 
-// callerID is the caller's id of a reservation that the store knows as id.
-func callerID(id string) string { return strings.TrimSuffix(id, localSuffix) }
-
 func (r *record) storeID() string {
-	if r.spell != nil {
-		return r.id + localSuffix
+	if r.outage != nil {
+		return r.held.Request.ID + localSuffix
 	}
-	return r.id
+	return r.held.Request.ID
 }
 
-// settlement is the record's end, as the store is told of it.
+func (r *record) lines() []budget.Line { return r.held.Request.Lines }
+
+// settlement is the record's end, as it is sent to the store.
 func (r *record) settlement() budget.Settlement {
-	return budget.Settlement{ID: r.storeID(), Epoch: r.epoch, Lines: r.lines, Used: r.used}
+	return budget.Settlement{ID: r.storeID(), Epoch: r.epoch, Lines: r.lines(), Used: r.used}
 }
 
 // note replaces what is known to be used; mu is held.
 func (r *record) note(used []int64) { r.used = append(r.space[:0], used...) }
+
+// ofRequest reports whether r is a request's own, and neither a try's turn with a
+// provider nor a Bulk, which people do not count.
+func (r *record) ofRequest() bool {
+	return r.owner == nil && (len(r.lines()) == 0 || r.lines()[0].Limit.Scope != budget.Provider)
+}
+
+// holds counts as held here what r has of each line that it was charged.
+func (r *record) holds() {
+	r.mine = r.holding[:0]
+	for i := range r.lines() {
+		line := &r.lines()[i]
+		n := int64(0)
+		if r.charged&bit(i) != 0 {
+			n = line.Amount
+			r.limiter.counters.hold(*line, n)
+		}
+		r.mine = append(r.mine, n)
+	}
+}
+
+// keep lowers what is held here of line i to n; mu is held.
+func (r *record) keep(i int, n int64) {
+	if i < len(r.mine) && r.mine[i] > n {
+		r.limiter.counters.release(r.lines()[i], r.mine[i]-n)
+		r.mine[i] = n
+	}
+}
+
+// release holds nothing any more; mu is held.
+func (r *record) release() {
+	for i := range r.mine {
+		r.keep(i, 0)
+	}
+}
 
 // bit is line i's in a mask. Lines beyond the 64th have none; no request has
 // half as many.
@@ -79,39 +114,21 @@ func bit(i int) uint64 { return 1 << i }
 // full is a mask of n lines.
 func full(n int) uint64 { return 1<<n - 1 }
 
-// records finds the records by their callers' ids.
+// records lists the records that are open, or whose end is not acknowledged.
 type records struct {
-	seed   maphash.Seed
-	open   atomic.Int64 // requests' records: granted, and their end not acknowledged
-	local  atomic.Int64 // open and unknown to the store
+	open   atomic.Int64 // requests that hold something: their own or a part of a Bulk
+	local  atomic.Int64 // records that are open and unknown to the store
+	turn   atomic.Uint32
 	shards [64]recordShard
 }
 
 type recordShard struct {
-	mu sync.Mutex
-	m  map[string]*record
-	_  [40]byte // a cache line each
+	mu    sync.Mutex
+	first *record
+	_     [48]byte // a cache line each
 }
 
-func (t *records) init() {
-	t.seed = maphash.MakeSeed()
-	for i := range t.shards {
-		t.shards[i].m = make(map[string]*record)
-	}
-}
-
-func (t *records) shard(id string) *recordShard {
-	return &t.shards[maphash.String(t.seed, id)%uint64(len(t.shards))]
-}
-
-func (t *records) get(id string) *record {
-	s := t.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m[id]
-}
-
-// put enters r as open.
+// put lists r as open.
 func (t *records) put(r *record) {
 	if r.ofRequest() {
 		t.open.Add(1)
@@ -119,16 +136,13 @@ func (t *records) put(r *record) {
 	if r.posted != known {
 		t.local.Add(1)
 	}
-	s := t.shard(r.id)
+	s := &t.shards[t.turn.Add(1)%uint32(len(t.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m[r.id] = r
-}
-
-// ofRequest tells a request's own reservation from that of a try's turn with a
-// provider, which people do not count.
-func (r *record) ofRequest() bool {
-	return len(r.lines) == 0 || r.lines[0].Limit.Scope != budget.Provider
+	if r.shard, r.next = s, s.first; r.next != nil {
+		r.next.prev = r
+	}
+	s.first = r
 }
 
 // delete forgets r. It is called once for each record.
@@ -136,48 +150,57 @@ func (t *records) delete(r *record) {
 	if r.ofRequest() {
 		t.open.Add(-1)
 	}
-	s := t.shard(r.id)
+	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.m[r.id] == r {
-		delete(s.m, r.id)
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	if r.prev == nil {
+		s.first = r.next
+		return
+	}
+	r.prev.next = r.next
+}
+
+// each calls do for every record.
+func (t *records) each(do func(*record)) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for r := s.first; r != nil; r = r.next {
+			do(r)
+		}
+		s.mu.Unlock()
 	}
 }
 
 // unposted lists the records that are open, or half posted, and not in the store.
-func (t *records) unposted() []*record {
+func (t *records) unposted() (list []*record) {
 	if t.local.Load() == 0 {
 		return nil
 	}
-	return t.list((*record).needsPost)
-}
-
-// dirty lists the records of which the store has something to be told.
-func (t *records) dirty() []*record { return t.list((*record).isDirty) }
-
-func (t *records) list(is func(*record) bool) []*record {
-	var list []*record
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for _, r := range s.m {
-			if is(r) {
-				list = append(list, r)
-			}
+	t.each(func(r *record) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.posted == tried || r.posted == unknown && !r.ended {
+			list = append(list, r)
 		}
-		s.mu.Unlock()
-	}
+	})
 	return list
 }
 
-func (r *record) isDirty() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.dirty && !r.ended
-}
-
-func (r *record) needsPost() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.posted == tried || r.posted == unknown && !r.ended
+// Strangers removes from ids, as the store lists them, the reservations that are
+// open here or whose end is on its way to the store.
+func (l *Limiter) Strangers(ids map[string]time.Duration) {
+	l.records.each(func(r *record) {
+		delete(ids, r.held.Request.ID)
+		delete(ids, r.held.Request.ID+localSuffix)
+	})
+	for _, id := range l.queue.cancelling() {
+		delete(ids, id)
+	}
+	for _, id := range l.backlog.posting() {
+		delete(ids, id)
+	}
 }

@@ -16,6 +16,15 @@ import (
 // other amounts, one beyond MaxOpen or that this process has no time for, and
 // every request after Close, is Unavailable.
 func (l *Limiter) Reserve(ctx context.Context, r budget.Request) (*budget.Reservation, budget.Verdict) {
+	return l.ReserveBy(ctx, r, time.Now().Add(l.cfg.Timeout))
+}
+
+// Deadline is until when a request that comes now waits for its decision; zero
+// if the store is in this process.
+func (l *Limiter) Deadline() time.Time { return time.Now().Add(l.cfg.Timeout) }
+
+// ReserveBy is Reserve by a deadline.
+func (l *Limiter) ReserveBy(ctx context.Context, r budget.Request, deadline time.Time) (*budget.Reservation, budget.Verdict) {
 	if l.closed.Load() || !r.Valid() || l.Open() >= l.cfg.MaxOpen {
 		return nil, l.refused(&r)
 	}
@@ -25,12 +34,13 @@ func (l *Limiter) Reserve(ctx context.Context, r budget.Request) (*budget.Reserv
 	if l.breaker.isDown() {
 		return l.decide(r)
 	}
-	v, err := l.ask(ctx, &r)
+	sent := time.Now()
+	v, err := l.ask(ctx, "reserve", &r, deadline)
 	switch {
 	case err == nil:
-		l.learn(r.Lines, v.Lines)
+		l.learn(r.Lines, v.Lines, sent)
 		if v.Outcome == budget.Granted {
-			return l.granted(&r, &v), v
+			return l.granted(new(record), &r, &v), v
 		}
 		return nil, v
 	case errors.Is(err, budget.ErrConflict):
@@ -63,64 +73,55 @@ func (l *Limiter) refused(r *budget.Request) budget.Verdict {
 
 // ask asks the store within one deadline: once, or twice if this process turns
 // out to be fenced.
-func (l *Limiter) ask(ctx context.Context, r *budget.Request) (budget.Verdict, error) {
-	ctx, cancel := l.deadline(ctx)
+func (l *Limiter) ask(ctx context.Context, op string, r *budget.Request, deadline time.Time) (budget.Verdict, error) {
+	ctx, cancel := l.deadline(ctx, deadline)
 	defer cancel()
 	r.Epoch = l.keeper.Epoch()
-	v, err := l.try(ctx, r)
+	v, err := l.try(ctx, op, r)
 	if errors.Is(err, budget.ErrFenced) && ctx.Err() == nil {
 		r.Epoch = l.keeper.Renew(r.Epoch)
-		v, err = l.try(ctx, r)
+		v, err = l.try(ctx, op, r)
 	}
 	return v, err
 }
 
 // try makes one call.
-func (l *Limiter) try(ctx context.Context, r *budget.Request) (budget.Verdict, error) {
+func (l *Limiter) try(ctx context.Context, op string, r *budget.Request) (budget.Verdict, error) {
 	if now := l.keeper.Now(); !now.IsZero() && l.cfg.Timeout > 0 {
 		r.NotAfter = now.Add(l.cfg.Timeout + l.cfg.Slack)
 	}
 	start := time.Now()
 	v, err := l.store.Reserve(ctx, *r)
-	if v.Leased {
-		return v, nil // no call was made: it tells nothing of the store
-	}
 	end := time.Now()
-	if l.judge("reserve", end.Sub(start), err) && err == nil {
+	if l.judge(op, end.Sub(start), err) && err == nil {
 		l.keeper.Observe(v.At, start, end)
 	}
 	return v, err
 }
 
-// learn remembers the levels for shares.
-func (l *Limiter) learn(lines []budget.Line, states []budget.LineState) {
+// learn remembers the levels for shares. The store was asked at sent.
+func (l *Limiter) learn(lines []budget.Line, states []budget.LineState, sent time.Time) {
 	if l.cfg.Timeout <= 0 || len(states) != len(lines) {
 		return
 	}
-	now := time.Now()
 	for i := range lines {
-		l.counters.see(lines[i], states[i], now)
+		l.counters.see(lines[i], states[i], sent)
 	}
 }
 
-// granted enters what the store granted.
-func (l *Limiter) granted(r *budget.Request, v *budget.Verdict) *budget.Reservation {
-	rec := &record{epoch: r.Epoch, charged: charged(v.Lines)}
-	if l.cfg.Timeout > 0 {
-		for i := range r.Lines {
-			if r.Lines[i].Limit.Unit == budget.Concurrency && rec.charged&bit(i) != 0 {
-				l.counters.hold(r.Lines[i])
-				rec.slots |= bit(i)
-			}
-		}
-	}
-	return l.enter(rec, r)
+// granted makes rec what the store granted.
+func (l *Limiter) granted(rec *record, r *budget.Request, v *budget.Verdict) *budget.Reservation {
+	rec.epoch, rec.charged = r.Epoch, charged(v.Lines)
+	return l.enter(rec, r, l.cfg.Timeout > 0)
 }
 
-// enter makes rec the open record of r.
-func (l *Limiter) enter(rec *record, r *budget.Request) *budget.Reservation {
-	rec.limiter, rec.id, rec.lines, rec.crash, rec.lifetime = l, r.ID, r.Lines, r.CrashCharge, r.Lifetime
+// enter makes rec the open record of r, and counts what it holds here if asked to.
+func (l *Limiter) enter(rec *record, r *budget.Request, counted bool) *budget.Reservation {
+	rec.limiter = l
 	rec.held.Open(l, rec, *r)
+	if counted {
+		rec.holds()
+	}
 	l.records.put(rec)
 	return &rec.held
 }

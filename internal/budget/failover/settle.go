@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,7 @@ func (r *record) Settle(used []int64) {
 	r.mu.Lock()
 	r.note(used)
 	r.ended = true
+	r.release()
 	// A place in the queue is taken under the lock: from here on the end of a
 	// post may push r.
 	posted, admitted := r.posted, r.posted == unknown || l.queue.admit()
@@ -28,9 +28,8 @@ func (r *record) Settle(used []int64) {
 	}
 	r.mu.Unlock()
 
-	l.counters.releaseAll(r.lines, r.slots)
-	if r.spell != nil {
-		r.spell.settle(r)
+	if r.outage != nil {
+		r.outage.settle(r)
 	}
 	switch {
 	case !admitted:
@@ -40,18 +39,16 @@ func (r *record) Settle(used []int64) {
 	case posted == tried:
 		l.nudge() // the store may know it: the worker posts it again, then ends it
 	default:
-		l.owe(r)
+		l.deferEnd(r)
 	}
 }
 
 // submit brings an admitted record, which the store knows, on its way.
 func (l *Limiter) submit(r *record) {
 	switch {
-	case l.cfg.Timeout <= 0:
-		l.settleNow(r)
-	case l.enqueuer != nil && l.Up():
+	case l.cfg.Timeout <= 0 || l.Up():
 		start := time.Now()
-		l.enqueuer.Enqueue(r.settlement(), func(s budget.Settled, err error) {
+		l.store.Enqueue(r.settlement(), func(s budget.Settled, err error) {
 			l.settled(r, s, time.Since(start), err)
 		})
 	default:
@@ -60,16 +57,9 @@ func (l *Limiter) submit(r *record) {
 	}
 }
 
-// settleNow ends r in a store that is in this process.
-func (l *Limiter) settleNow(r *record) {
-	start := time.Now()
-	s, err := l.store.Settle(context.Background(), []budget.Settlement{r.settlement()})
-	l.settled(r, one(s), time.Since(start), err)
-}
-
 // settled takes the store's answer to one settlement.
 func (l *Limiter) settled(r *record, s budget.Settled, took time.Duration, err error) {
-	if !s.Leased && !l.judge("settle", took, err) {
+	if !l.judge("settle", took, err) {
 		l.queue.push(r)
 		l.nudge()
 		return
@@ -84,10 +74,20 @@ func (l *Limiter) finish(r *record, s budget.Settled) {
 		l.count(r)
 	}
 	l.queue.done(r)
-	if s.Unbooked > 0 {
-		l.log.Warn("a request used more than its limits' largest debt; the rest is not booked",
-			"id", r.id, "unbooked", s.Unbooked)
+	if r.owner != nil {
+		r.owner.Over()
 	}
+	l.unbooked(r.held.Request.ID, s.Unbooked)
+}
+
+// unbooked reports what exceeded the largest debt of a limit: it was used, and
+// is in nobody's way.
+func (l *Limiter) unbooked(id string, n int64) {
+	if n <= 0 {
+		return
+	}
+	l.observer.Reservations("unbooked", 1)
+	l.log.Warn("more was used than a limit's largest debt: the rest is not held against the limit", "id", id, "unbooked", n)
 }
 
 // count counts the end of a request's reservation.
@@ -110,6 +110,9 @@ func result(used []int64) string {
 // drop forgets an ended record for which the queue has no place.
 func (l *Limiter) drop(r *record, posted posting) {
 	l.records.delete(r)
+	if r.owner != nil {
+		r.owner.Over()
+	}
 	if posted != known {
 		l.records.local.Add(-1)
 	}
@@ -124,17 +127,15 @@ func (l *Limiter) dropped(why string) {
 	}
 }
 
-// owe ends a record that the store never knew: what it used is posted later.
-func (l *Limiter) owe(r *record) {
+// deferEnd ends a record that the store never knew: what it used is posted later.
+func (l *Limiter) deferEnd(r *record) {
 	l.records.delete(r)
 	l.records.local.Add(-1)
-	for i, line := range r.lines {
+	for i, line := range r.lines() {
 		if i >= len(r.used) || r.used[i] == 0 || line.Limit.Unit == budget.Concurrency || r.charged&bit(i) == 0 {
 			continue
 		}
-		if !l.debts.add(keyOf(line), r.used[i]) {
-			l.dropped("too many counters were spent from without the store")
-		}
+		l.deferCharge(line, r.used[i])
 	}
 	l.count(r)
 	if l.Up() {
@@ -142,10 +143,18 @@ func (l *Limiter) owe(r *record) {
 	}
 }
 
+// deferCharge posts n of a counter later.
+func (l *Limiter) deferCharge(line budget.Line, n int64) {
+	if !l.backlog.add(line, n) {
+		l.dropped("too many counters were spent from without the store")
+	}
+}
+
 // cancelAttempt ends a call without an answer: after its deadline in the
 // store, when it can no more be applied, it is settled with nothing used.
 func (l *Limiter) cancelAttempt(r *budget.Request) {
-	rec := &record{id: r.ID, lines: r.Lines, epoch: r.Epoch, ended: true, cancel: true}
+	rec := &record{limiter: l, epoch: r.Epoch, ended: true, cancel: true}
+	rec.held.Open(l, rec, *r)
 	rec.note(make([]int64, len(r.Lines)))
 	if !l.queue.cancel(rec, time.Now().Add(l.cfg.Timeout+2*l.cfg.Slack)) {
 		l.dropped("the queue of settlements is full")
@@ -160,9 +169,9 @@ type queue struct {
 	dropping atomic.Bool  // since it was full
 
 	mu      sync.Mutex
-	ended   []*record          // not on their way
-	due     []attempt          // cancels, in the order of their times
-	cancels map[string]*record // the same, by id
+	ended   []*record            // not on their way
+	due     []attempt            // cancels, in the order of their times
+	cancels map[*record]struct{} // those that are not done
 }
 
 // attempt is a cancel and when it may be sent.
@@ -173,7 +182,7 @@ type attempt struct {
 
 func (q *queue) init(limit int) {
 	q.limit = int64(limit)
-	q.cancels = make(map[string]*record)
+	q.cancels = make(map[*record]struct{})
 }
 
 func (q *queue) len() int { return int(q.size.Load()) }
@@ -199,9 +208,7 @@ func (q *queue) done(r *record) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.cancels[r.id] == r {
-		delete(q.cancels, r.id)
-	}
+	delete(q.cancels, r)
 }
 
 // push lists an admitted record for the worker.
@@ -219,15 +226,18 @@ func (q *queue) cancel(r *record, at time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due = append(q.due, attempt{r, at})
-	q.cancels[r.id] = r
+	q.cancels[r] = struct{}{}
 	return true
 }
 
-// cancelling tells whether id is an attempt yet to be cancelled.
-func (q *queue) cancelling(id string) bool {
+// cancelling lists the ids of attempts yet to be cancelled.
+func (q *queue) cancelling() (ids []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.cancels[id] != nil
+	for r := range q.cancels {
+		ids = append(ids, r.held.Request.ID)
+	}
+	return ids
 }
 
 // take moves what is due to the ended, and takes up to n of those. It returns
@@ -249,12 +259,4 @@ func (q *queue) take(n int, now time.Time) ([]*record, time.Time) {
 		q.ended = nil // let go of the array that the batch still has
 	}
 	return batch, next
-}
-
-// one is the first of a store's answers.
-func one(s []budget.Settled) budget.Settled {
-	if len(s) == 0 {
-		return budget.Settled{}
-	}
-	return s[0]
 }

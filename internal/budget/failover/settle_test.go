@@ -151,6 +151,10 @@ type picky struct {
 	id string
 }
 
+func (p *picky) Enqueue(s budget.Settlement, done func(budget.Settled, error)) {
+	settleSoon(p, s, done)
+}
+
 func (p *picky) Settle(ctx context.Context, list []budget.Settlement) ([]budget.Settled, error) {
 	for _, s := range list {
 		if s.ID == p.id {
@@ -263,7 +267,10 @@ func (q *queued) Enqueue(s budget.Settlement, done func(budget.Settled, error)) 
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		out, err := q.Settle(ctx, []budget.Settlement{s})
-		done(one(out), err)
+		if err != nil {
+			out = make([]budget.Settled, 1)
+		}
+		done(out[0], err)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"llmgw/internal/budget"
 )
 
-// spell is a time without the store: the counters of this gateway's shares,
+// outage is a time without the store: the counters of this gateway's shares,
 // which begin with it and are dropped after it.
 //
 // A share is amount ÷ live gateways, at least 1. Its counter starts at min(share,
@@ -15,43 +15,43 @@ import (
 // more to spend together than the store had (but for the rounding up to 1).
 // Slots need no counter: a gateway may have its share of them in flight, those
 // that the store granted before included.
-type spell struct {
+type outage struct {
 	store budget.Store // in memory: it never blocks, and fails for no call of ours
 	live  int64
 
 	mu     sync.Mutex
 	shares map[*budget.Limit]*budget.Limit
-	primed map[counterKey]struct{}
+	primed map[budget.CounterID]struct{}
 }
 
 // localEpoch owns what is reserved of shares.
 const localEpoch budget.Epoch = "local"
 
-// currentSpell is the present spell, begun if there was none.
-func (l *Limiter) currentSpell() *spell {
-	if s := l.spell.Load(); s != nil {
+// currentOutage is the present outage, begun if there was none.
+func (l *Limiter) currentOutage() *outage {
+	if s := l.outage.Load(); s != nil {
 		return s
 	}
-	l.spellMu.Lock()
-	defer l.spellMu.Unlock()
-	if s := l.spell.Load(); s != nil {
+	l.outageMu.Lock()
+	defer l.outageMu.Unlock()
+	if s := l.outage.Load(); s != nil {
 		return s
 	}
-	s := &spell{
+	s := &outage{
 		store:  l.cfg.newShares(l.now),
 		live:   int64(max(1, l.keeper.Live())),
 		shares: make(map[*budget.Limit]*budget.Limit),
-		primed: make(map[counterKey]struct{}),
+		primed: make(map[budget.CounterID]struct{}),
 	}
-	l.spell.Store(s)
+	l.outage.Store(s)
 	return s
 }
 
-// endSpell drops the shares; the next call without an answer begins new ones.
-func (l *Limiter) endSpell() {
-	l.spellMu.Lock()
-	defer l.spellMu.Unlock()
-	l.spell.Store(nil)
+// endOutage drops the shares; the next call without an answer begins new ones.
+func (l *Limiter) endOutage() {
+	l.outageMu.Lock()
+	defer l.outageMu.Unlock()
+	l.outage.Store(nil)
 }
 
 // hasShare tells whether a limit is kept by a share while the store is away.
@@ -60,7 +60,7 @@ func hasShare(l *budget.Limit) bool {
 }
 
 // share is the limit that this gateway keeps to by itself.
-func (s *spell) share(of *budget.Limit) *budget.Limit {
+func (s *outage) share(of *budget.Limit) *budget.Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if have := s.shares[of]; have != nil {
@@ -75,35 +75,35 @@ func (s *spell) share(of *budget.Limit) *budget.Limit {
 	limit := *of
 	limit.Amount, limit.Burst = part(of.Amount), part(of.Burst)
 	limit.Candidate, limit.MaxDebt = part(of.Candidate), part(of.MaxDebt)
-	s.shares[of] = &limit
+	s.shares[of] = limit.Compile()
 	return &limit
 }
 
 // line is the share's counterpart of a request's line, its counter started
 // from level, what all gateways had together when it was last seen.
-func (s *spell) line(of budget.Line, level int64, seen bool) budget.Line {
+func (s *outage) line(of budget.Line, level int64, seen bool) budget.Line {
 	line := budget.Line{Limit: s.share(of.Limit), Value: of.Value, Amount: of.Amount}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.primed[keyOf(of)]; ok {
+	if _, ok := s.primed[of.Counter()]; ok {
 		return line
 	}
-	s.primed[keyOf(of)] = struct{}{}
+	s.primed[of.Counter()] = struct{}{}
 	if seen {
 		s.correct(budget.Correction{Line: line, AtMost: max(0, level/s.live)})
 	}
 	return line
 }
 
-func (s *spell) correct(c budget.Correction) {
-	_ = s.store.Correct(context.Background(), []budget.Correction{c}) // see spell.store
+func (s *outage) correct(c budget.Correction) {
+	_ = s.store.Correct(context.Background(), []budget.Correction{c}) // see outage.store
 }
 
 // settle gives back to the shares what r, which was decided by them, did not use.
-func (s *spell) settle(r *record) {
+func (s *outage) settle(r *record) {
 	var lines []budget.Line
 	var used []int64
-	for i, line := range r.lines {
+	for i, line := range r.lines() {
 		if line.Limit.Unit == budget.Concurrency || !hasShare(line.Limit) || i >= len(r.used) {
 			continue
 		}
@@ -113,7 +113,7 @@ func (s *spell) settle(r *record) {
 	if len(lines) == 0 {
 		return
 	}
-	_, _ = s.store.Settle(context.Background(), []budget.Settlement{{ // see spell.store
-		ID: r.id, Epoch: localEpoch, Lines: lines, Used: used,
+	_, _ = s.store.Settle(context.Background(), []budget.Settlement{{ // see outage.store
+		ID: r.held.Request.ID, Epoch: localEpoch, Lines: lines, Used: used,
 	}})
 }

@@ -56,7 +56,7 @@ func (w *worker) round() time.Duration {
 		}
 	}
 	next, ok := w.sendEnded()
-	ok = ok && w.postDebts() && w.postOpen() && w.sendCorrections()
+	ok = ok && w.postBacklog() && w.postOpen() && w.sendCorrections()
 	if !ok {
 		return retryAfter
 	}
@@ -68,20 +68,20 @@ func (w *worker) round() time.Duration {
 }
 
 // calm is how long no call may have failed before the shares are dropped: calls
-// that fail one by one share one spell.
+// that fail one by one share one outage.
 const calm = time.Second
 
-// settleDown ends the spell if all that was spent in it is in the store and no
+// settleDown ends the outage if all that was spent in it is in the store and no
 // call has failed lately. It returns when to try again.
 func (w *worker) settleDown() time.Duration {
-	if w.spell.Load() == nil {
+	if w.outage.Load() == nil {
 		return idle
 	}
 	if quiet := w.breaker.quiet(); quiet < calm {
 		return calm - quiet
 	}
-	if w.records.local.Load() == 0 && w.debts.len() == 0 {
-		w.endSpell()
+	if w.records.local.Load() == 0 && w.backlog.len() == 0 {
+		w.endOutage()
 	}
 	return idle // who adds to them wakes the worker
 }
@@ -151,6 +151,6 @@ func (w *worker) hopeless(r *record, took time.Duration, err error) bool {
 	if r.attempts++; r.attempts < maxAttempts {
 		return false
 	}
-	w.log.Error("the limit store cannot settle a reservation; it is left to be reclaimed", "id", r.id, "error", err)
+	w.log.Error("the limit store cannot settle a reservation; it is left to be reclaimed", "id", r.held.Request.ID, "error", err)
 	return true
 }

@@ -12,7 +12,7 @@ import (
 // group is the requests that meet the same counters.
 type group struct {
 	lines []budget.Line // in their order, without amounts
-	keys  []counterKey
+	keys  []budget.CounterID
 	held  []*atomic.Int64 // of each counter, by all leases that are granted from
 
 	mu     sync.Mutex
@@ -22,27 +22,20 @@ type group struct {
 	notYet time.Time // none before
 }
 
-// counterKey names a counter, over reloads.
-type counterKey struct{ limit, value string }
-
-func keyOf(l budget.Line) counterKey {
-	return counterKey{budget.KeyPrefix(l.Limit), budget.KeyValue(l.Value)}
-}
-
 // groups finds the group of a request.
 type groups struct {
 	mu    sync.RWMutex
 	m     map[uint64]*group
-	held  map[counterKey]*atomic.Int64
+	held  map[budget.CounterID]*atomic.Int64
 	swept time.Time
 }
 
 func (t *groups) init() {
 	t.m = make(map[uint64]*group)
-	t.held = make(map[counterKey]*atomic.Int64)
+	t.held = make(map[budget.CounterID]*atomic.Int64)
 }
 
-// leasable tells whether l's counter can be spent from in advance.
+// leasable reports whether l's counter can be spent from in advance.
 func leasable(l *budget.Limit) bool {
 	switch l.Algorithm {
 	case budget.TokenBucket, budget.CalendarUsage, budget.Slots:
@@ -53,7 +46,7 @@ func leasable(l *budget.Limit) bool {
 }
 
 // group is r's group, or nil if r cannot be granted from a lease.
-func (s *Store) group(r *budget.Request) *group {
+func (s *Limiter) group(r *budget.Request) *group {
 	if r.Shadow || r.Force || len(r.Lines) == 0 {
 		return nil
 	}
@@ -79,7 +72,7 @@ func (s *Store) group(r *budget.Request) *group {
 	return g
 }
 
-// of tells whether lines meet g's counters.
+// of reports whether lines meet g's counters.
 func (g *group) of(lines []budget.Line) bool {
 	if len(lines) != len(g.lines) {
 		return false
@@ -104,10 +97,10 @@ func (t *groups) make(sum uint64, lines []budget.Line) *group {
 		return nil
 	}
 	n := len(lines)
-	g := &group{lines: make([]budget.Line, n), keys: make([]counterKey, n), held: make([]*atomic.Int64, n)}
+	g := &group{lines: make([]budget.Line, n), keys: make([]budget.CounterID, n), held: make([]*atomic.Int64, n)}
 	for i, l := range lines {
 		g.lines[i] = budget.Line{Limit: l.Limit, Value: l.Value}
-		g.keys[i] = keyOf(l)
+		g.keys[i] = l.Counter()
 		if g.held[i] = t.held[g.keys[i]]; g.held[i] == nil {
 			g.held[i] = new(atomic.Int64)
 			t.held[g.keys[i]] = g.held[i]
@@ -119,7 +112,7 @@ func (t *groups) make(sum uint64, lines []budget.Line) *group {
 }
 
 // sweep forgets groups that nobody has used for a while, once a second at most,
-// and tells whether there is room.
+// and reports whether there is room.
 func (t *groups) sweep(now time.Time) bool {
 	if now.Sub(t.swept) < time.Second {
 		return false
@@ -128,7 +121,7 @@ func (t *groups) sweep(now time.Time) bool {
 	clear(t.held)
 	for sum, g := range t.m {
 		g.mu.Lock()
-		idle := g.lease == nil && !g.asking && now.Sub(g.demand.since) > 2*window
+		idle := g.lease == nil && !g.asking && now.Sub(g.demand.since) > 2*time.Second
 		g.mu.Unlock()
 		if idle {
 			delete(t.m, sum)
@@ -140,9 +133,6 @@ func (t *groups) sweep(now time.Time) bool {
 	}
 	return len(t.m) < groupsOf
 }
-
-// window is how long requests are counted before their rate is told.
-const window = time.Second
 
 // demand is how much a group asks for.
 type demand struct {
@@ -158,12 +148,11 @@ func (d *demand) start(now time.Time, lines int) {
 	d.since, d.sums, d.mean = now, make([]int64, lines), make([]int64, lines)
 }
 
-// see counts a request, unless no lease would be good for enough like it: one
-// such among many must not make the many seem large. busy is the rate from which
-// a window is busy.
-func (d *demand) see(lines []budget.Line, now time.Time, busy int) {
-	if past := now.Sub(d.since); past >= window {
-		d.turn(now, past, busy)
+// record adds a request to the averages, unless no lease would be good for enough
+// like it: one such among many must not make the many seem large.
+func (d *demand) record(lines []budget.Line, now time.Time, cfg *Config) {
+	if past := now.Sub(d.since); past >= cfg.Window {
+		d.turn(now, past, cfg.Busy)
 	}
 	for i := range lines {
 		if lines[i].Amount > lines[i].Limit.Capacity()/(part(lines[i].Limit)*fewest) {
@@ -191,7 +180,7 @@ func (d *demand) turn(now time.Time, past time.Duration, busy int) {
 	d.since, d.count = now, 0
 }
 
-// recycles tells whether what a request took of l is there for the next within
+// recycles reports whether what a request took of l is there for the next within
 // the same lease, as slots are and tokens are not.
 func recycles(l *budget.Limit) bool { return l.Algorithm == budget.Slots }
 
@@ -218,7 +207,7 @@ func (g *group) amounts(states []budget.LineState, gateways int64) []int64 {
 		}
 		others := g.held[i].Load()
 		if g.lease != nil { // it makes way for the next; what is left of it is in spare
-			others -= g.lease.size[i]
+			others -= g.lease.lines[i].Amount
 		}
 		mean, n := g.demand.mean[i], &requests
 		if recycles(g.lines[i].Limit) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/budget/failover"
 	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 )
@@ -27,6 +29,8 @@ type counting struct {
 
 	mu   sync.Mutex
 	told []budget.Progress
+
+	stopped atomic.Bool // its gateway is
 }
 
 var errDown = errors.New("down")
@@ -72,6 +76,22 @@ func (c *counting) Settle(ctx context.Context, s []budget.Settlement) ([]budget.
 	return settled, err
 }
 
+func (c *counting) Enqueue(s budget.Settlement, done func(budget.Settled, error)) {
+	settled, err := c.Settle(context.Background(), []budget.Settlement{s})
+	if err != nil {
+		done(budget.Settled{}, err)
+		return
+	}
+	done(settled[0], nil)
+}
+
+func (c *counting) Heartbeat(ctx context.Context, e budget.Epoch) (budget.Beat, error) {
+	if c.down.Load() {
+		return budget.Beat{}, errDown
+	}
+	return c.Store.Heartbeat(ctx, e)
+}
+
 func (c *counting) Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {
 	states, at, err := c.Store.Read(ctx, lines)
 	if c.meanwhile != nil {
@@ -84,18 +104,64 @@ func (c *counting) lost() bool { return c.lose != nil && c.lose() }
 
 // gateway is one process with leases on a store that several may share.
 type gateway struct {
-	t     *testing.T
-	name  string
+	t    *testing.T
+	name string
+	keeper
 	under *counting
-	*lease.Store
-	n int
+	*lease.Limiter
+	n    int
+	mu   sync.Mutex
+	held map[string]*budget.Reservation
 }
 
+// keeper is a gateway's place among the others, which beat says.
+type keeper struct {
+	store       budget.Store
+	name        string
+	life, alive atomic.Int64
+}
+
+func (k *keeper) Epoch() budget.Epoch {
+	if n := k.life.Load(); n > 0 {
+		return budget.Epoch(fmt.Sprintf("%s.%d", k.name, n))
+	}
+	return budget.Epoch(k.name)
+}
+
+func (k *keeper) Renew(fenced budget.Epoch) budget.Epoch {
+	if k.Epoch() == fenced {
+		k.life.Add(1)
+	}
+	return k.Epoch()
+}
+
+func (k *keeper) Live() int                               { return int(max(1, k.alive.Load())) }
+func (k *keeper) Now() time.Time                          { return time.Now() }
+func (k *keeper) Observe(time.Time, time.Time, time.Time) {}
+func (k *keeper) Beat()                                   {}
+func (k *keeper) Retire(ctx context.Context) error        { return k.store.Retire(ctx, k.Epoch()) }
+
 func newGateway(t *testing.T, name string, shared *memstore.Store) *gateway {
-	under := &counting{Store: shared}
-	g := &gateway{t: t, name: name, under: under, Store: lease.New(lease.Config{Store: under})}
-	t.Cleanup(func() { _ = g.Close() })
+	return newGatewayWith(t, name, shared, failover.Config{})
+}
+
+func newGatewayWith(t *testing.T, name string, shared *memstore.Store, cfg failover.Config) *gateway {
+	g := &gateway{t: t, name: name, under: &counting{Store: shared}, held: map[string]*budget.Reservation{}}
+	g.keeper.store, g.keeper.name = g.under, name
+	cfg.Store, cfg.Keeper, cfg.Timeout, cfg.Logger = g.under, &g.keeper, 20*time.Millisecond, slog.New(slog.DiscardHandler)
+	g.Limiter = lease.New(failover.New(cfg), lease.Config{})
+	t.Cleanup(func() { g.stop(time.Minute) })
 	return g
+}
+
+// stop ends the gateway within d, once.
+func (g *gateway) stop(d time.Duration) (err error) {
+	if g.under.stopped.CompareAndSwap(false, true) {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
+		defer cancel()
+		err = g.Close(ctx)
+	}
+	return err
 }
 
 func tpm(amount int64) *budget.Limit {
@@ -124,41 +190,56 @@ func line(l *budget.Limit, amount int64) budget.Line { return budget.Line{Limit:
 // ask makes a request and returns its id and the answer.
 func (g *gateway) ask(lines ...budget.Line) (string, budget.Verdict) {
 	g.t.Helper()
-	g.n++
-	id := fmt.Sprintf("%s-%d", g.name, g.n)
-	v, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: budget.Epoch(g.name), Lines: lines})
-	if err != nil {
-		g.t.Fatalf("reserve %s: %v", id, err)
-	}
+	id, v, _ := g.asks(lines...)
 	return id, v
+}
+
+// asks is ask that returns whether a lease has granted it, too.
+func (g *gateway) asks(lines ...budget.Line) (string, budget.Verdict, bool) {
+	g.n++
+	id, before := fmt.Sprintf("%s-%d", g.name, g.n), g.Granted()
+	v := g.request(budget.Request{ID: id, Lines: lines})
+	return id, v, g.Granted() > before
+}
+
+func (g *gateway) request(r budget.Request) budget.Verdict {
+	held, v := g.Limiter.Reserve(context.Background(), r)
+	if (held != nil) != (v.Outcome == budget.Granted) {
+		g.t.Errorf("reserve %s: got %+v and a reservation %v", r.ID, v, held)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held[r.ID] = held
+	return v
+}
+
+// of is the reservation id.
+func (g *gateway) of(id string) *budget.Reservation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held[id]
 }
 
 // askLeased is ask for a request that a lease must grant.
 func (g *gateway) askLeased(lines ...budget.Line) string {
 	g.t.Helper()
-	id, v := g.ask(lines...)
-	if !v.Leased {
+	id, _, leased := g.asks(lines...)
+	if !leased {
 		g.t.Fatal("the request after a leased one is not")
 	}
 	return id
 }
 
-func (g *gateway) end(id string, lines []budget.Line, used ...int64) {
-	g.t.Helper()
-	s, err := g.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: budget.Epoch(g.name), Lines: lines, Used: used}})
-	if err != nil || !s[0].Known {
-		g.t.Fatalf("settle %s: got %+v, %v, want it known", id, s, err)
-	}
-}
+func (g *gateway) end(id string, used ...int64) { g.of(id).Settle(used) }
 
 // busy makes a hundred requests a second, each of the lines, used as told, until
 // one is granted from a lease.
 func (g *gateway) busy(lines []budget.Line, used ...int64) {
 	g.t.Helper()
 	for range 500 {
-		id, v := g.ask(lines...)
-		g.end(id, lines, used...)
-		if v.Leased {
+		id, _, leased := g.asks(lines...)
+		g.end(id, used...)
+		if leased {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -199,11 +280,11 @@ func TestAQuietCallerIsAskedForOneByOne(t *testing.T) {
 		g := newGateway(t, "one", memstore.New(time.Now))
 		lines := []budget.Line{line(tpm(1_000_000), 10)}
 		for range 100 {
-			id, v := g.ask(lines...)
-			if v.Leased {
+			id, _, leased := g.asks(lines...)
+			if leased {
 				t.Fatal("ten requests a second are granted from a lease")
 			}
-			g.end(id, lines, 10)
+			g.end(id, 10)
 			time.Sleep(100 * time.Millisecond)
 		}
 		if got := g.under.reserves.Load(); got != 100 {
@@ -225,7 +306,7 @@ func TestABusyCallerSavesCalls(t *testing.T) {
 			if v.Outcome != budget.Granted {
 				t.Fatalf("got outcome %d, want it granted", v.Outcome)
 			}
-			g.end(id, lines, 40, 1)
+			g.end(id, 40, 1)
 			time.Sleep(time.Millisecond)
 		}
 		calls := g.under.reserves.Load() + g.under.reports.Load() + g.under.settles.Load() - before
@@ -252,8 +333,8 @@ func TestWhatIsLeasedIsShownAsFreeHere(t *testing.T) {
 		lines := []budget.Line{line(budgeted, 1000)}
 		g.busy(lines, 700)
 		used := int64(g.n) * 700
-		open, v := g.ask(lines...)
-		if !v.Leased {
+		open, v, leased := g.asks(lines...)
+		if !leased {
 			t.Fatal("the request after a leased one is not")
 		}
 		if got, want := v.Lines[0].Remaining, 1_000_000_000-used-1000; got != want {
@@ -265,7 +346,7 @@ func TestWhatIsLeasedIsShownAsFreeHere(t *testing.T) {
 		if s := g.stored(budgeted); s.Remaining >= 1_000_000_000-used-1000 {
 			t.Errorf("the store: got %d left, want less by what is leased", s.Remaining)
 		}
-		g.end(open, lines, 300)
+		g.end(open, 300)
 		if s := g.state(budgeted); s.Remaining != 1_000_000_000-used-300 || s.Open != 0 {
 			t.Errorf("read: got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000_000-used-300)
 		}

@@ -1,7 +1,6 @@
 package lease_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/budget/failover"
 	"llmgw/internal/budget/memstore"
 )
 
@@ -25,7 +25,7 @@ func TestLostAnswersLoseAndInventNothing(t *testing.T) {
 				defer mu.Unlock()
 				return random.IntN(n)
 			}
-			g := newGateway(t, "one", memstore.New(time.Now))
+			g := newGatewayWith(t, "one", memstore.New(time.Now), failover.Config{Failures: 100}) // it is never down
 			g.under.lose = func() bool { return roll(5) == 0 }
 			month, slot := monthly(1_000_000_000), slots(400)
 			lines := []budget.Line{line(month, 100), line(slot, 1)}
@@ -34,24 +34,18 @@ func TestLostAnswersLoseAndInventNothing(t *testing.T) {
 			for n := range 1000 {
 				time.Sleep(time.Duration(roll(10)) * time.Millisecond)
 				id := fmt.Sprintf("%d.%d", seed, n)
-				v, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines})
+				v := g.request(budget.Request{ID: id, Lines: lines})
 				spent, took := int64(roll(150)), time.Duration(roll(300))*time.Millisecond
 				if roll(50) == 0 {
 					took = 4 * time.Second
 				}
-				if err != nil || v.Outcome != budget.Granted {
-					spent, took = 0, time.Second // cancelled, as the limiter does
+				if v.Outcome != budget.Granted {
+					continue
 				}
 				used += spent
 				open.Go(func() {
 					time.Sleep(took)
-					for {
-						s := []budget.Settlement{{ID: id, Epoch: "one", Lines: lines, Used: []int64{spent, 1}}}
-						if _, err := g.Settle(context.Background(), s); err == nil {
-							return
-						}
-						time.Sleep(10 * time.Millisecond)
-					}
+					g.end(id, spent, 1)
 				})
 			}
 			open.Wait()

@@ -24,7 +24,7 @@ func TestWhatIsUsedBeyondALeaseIsChargedWhileALongRequestKeepsItOpen(t *testing.
 		long := g.askLeased(lines...)
 		for range 3 { // in the lease, and after it was closed
 			id, _ := g.ask(lines...)
-			g.end(id, lines, 150_000, 1)
+			g.end(id, 150_000, 1)
 			used += 150_000
 			if s := g.state(limit); s.Remaining != 1_000_000-used-100 || s.Open != 100 {
 				t.Errorf("read at once: got %d left and %d open, want %d and 100", s.Remaining, s.Open, 1_000_000-used-100)
@@ -38,7 +38,7 @@ func TestWhatIsUsedBeyondALeaseIsChargedWhileALongRequestKeepsItOpen(t *testing.
 		if s := g.stored(limit); s.Remaining != 1_000_000-used-100 || s.Open != 100 {
 			t.Errorf("with the long one open: got %d left and %d open, want %d and 100", s.Remaining, s.Open, 1_000_000-used-100)
 		}
-		g.end(long, lines, 400_000, 1)
+		g.end(long, 400_000, 1)
 		used += 400_000
 		time.Sleep(time.Second)
 		if s := g.stored(limit); s.Remaining != 1_000_000-used || s.Open != 0 || g.Leases() != 0 {
@@ -62,7 +62,7 @@ func TestWhatEndsAboveAClosedLeaseIsChargedAtOnce(t *testing.T) {
 			if i == 2 { // an answer is lost on the way
 				g.under.down.Store(true)
 			}
-			g.end(id, lines, 300)
+			g.end(id, 300)
 			used += 300
 			time.Sleep(100 * time.Millisecond)
 			g.under.down.Store(false)
@@ -90,15 +90,12 @@ func TestWhatWasUsedBeyondALeaseOfAFencedGatewayIsChargedYet(t *testing.T) {
 		if _, err := shared.Reclaim(context.Background(), -time.Second, 100); err != nil { // everybody is silent
 			t.Fatal(err)
 		}
-		g.end(id, lines, 5000)
+		g.end(id, 5000)
 		time.Sleep(time.Second)
-		g.end(long, lines, 7000)
+		g.end(long, 7000)
 		time.Sleep(time.Second)
 		if s := g.stored(limit); s.Remaining != 1_000_000-used-12_000 || g.Leases() != 0 {
 			t.Errorf("got %d left and %d leases, want %d and none", s.Remaining, g.Leases(), 1_000_000-used-12_000)
-		}
-		if _, err := g.Reserve(context.Background(), budget.Request{ID: "late", Epoch: "one", Lines: lines}); !errors.Is(err, budget.ErrFenced) {
-			t.Errorf("got %v, want the epoch fenced", err)
 		}
 	})
 }
@@ -109,32 +106,35 @@ func TestAGatewayThatStopsTellsAStoreThatComesBack(t *testing.T) {
 		g, limit, lines, _ := spending(t, 100)
 		for range 3 {
 			id, _ := g.ask(lines...)
-			g.end(id, lines, 70)
+			g.end(id, 70)
 		}
 		long, _ := g.ask(lines...)
 		over, _ := g.ask(lines...)
 		used := int64(g.n-5)*100 + 3*70 + 90_000
 		g.under.down.Store(true)
-		g.end(over, lines, 90_000)
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := g.Retire(short, "one"); !errors.Is(err, lease.ErrUnsettled) {
-			t.Errorf("while the store is away: got %v, want %v", err, lease.ErrUnsettled)
-		}
+		g.end(over, 90_000)
+		_ = long // it stays open
 		go func() {
 			time.Sleep(3 * time.Second)
 			g.under.down.Store(false)
 		}()
-		if err := g.Retire(t.Context(), "one"); err != nil {
+		if err := g.stop(time.Minute); err != nil {
 			t.Errorf("when it is back: got %v", err)
 		}
 		if s := g.stored(limit); s.Remaining != 1_000_000-used || s.Open != 0 {
 			t.Errorf("retired: got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used)
 		}
-		g.end(long, lines, 70) // too late to be right, but it is told
-		time.Sleep(time.Second)
-		if g.Leases() != 0 {
-			t.Errorf("leases: got %d, want none", g.Leases())
+	})
+}
+
+func TestAGatewayThatStopsWhileTheStoreIsAwaySaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, lines, _ := spending(t, 100)
+		id, _ := g.ask(lines...)
+		g.under.down.Store(true)
+		g.end(id, 70)
+		if err := g.stop(time.Second); !errors.Is(err, lease.ErrUnsettled) {
+			t.Errorf("got %v, want %v", err, lease.ErrUnsettled)
 		}
 	})
 }

@@ -2,26 +2,14 @@ package lease_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"llmgw/internal/budget"
-	"llmgw/internal/budget/budgettest"
-	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 )
-
-func TestTheStoreKeepsTheContract(t *testing.T) {
-	budgettest.Run(t, func(t *testing.T) (budget.Store, budgettest.Advance) {
-		now := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
-		s := lease.New(lease.Config{Store: memstore.New(func() time.Time { return now }), Busy: 1, Steady: 1})
-		t.Cleanup(func() { _ = s.Close() })
-		return s, func(d time.Duration) { now = now.Add(d) }
-	})
-}
 
 func TestNothingIsLeasedWhereItCannotBe(t *testing.T) {
 	for name, lines := range map[string][]budget.Line{
@@ -41,16 +29,16 @@ func TestNothingIsLeasedWhereItCannotBe(t *testing.T) {
 				for _, l := range lines {
 					if n := spendings[l.Limit]; n > 0 {
 						id, _ := g.ask(line(l.Limit, n))
-						g.end(id, []budget.Line{line(l.Limit, n)}, n)
+						g.end(id, n)
 					}
 				}
 				for range 1000 {
-					id, v := g.ask(lines...)
-					if v.Leased {
+					id, v, fromLease := g.asks(lines...)
+					if fromLease {
 						t.Fatal("granted from a lease")
 					}
 					if v.Outcome == budget.Granted {
-						g.end(id, lines, make([]int64, len(lines))...)
+						g.end(id, make([]int64, len(lines))...)
 					}
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -81,11 +69,11 @@ func TestManyBusyCallersTogetherHoldATenthAtMost(t *testing.T) {
 		least, leased := int64(1_000_000), 0
 		for n := range 6000 {
 			lines := []budget.Line{line(all, 1000), {Limit: perUser, Value: string(rune('a' + n%20)), Amount: 1}}
-			id, v := g.ask(lines...)
-			if v.Leased {
+			id, _, fromLease := g.asks(lines...)
+			if fromLease {
 				leased++
 			}
-			g.end(id, lines, 0, 0)
+			g.end(id, 0, 0)
 			least = min(least, g.stored(all).Remaining)
 			time.Sleep(time.Millisecond)
 		}
@@ -109,15 +97,15 @@ func TestALeaseServesMoreRequestsThanItHasSlots(t *testing.T) {
 		var open []string
 		least, leased := int64(200), 0
 		for n := range 9000 { // 3,000 a second, of which six are in flight
-			id, v := g.ask(lines...)
+			id, v, fromLease := g.asks(lines...)
 			if v.Outcome != budget.Granted {
 				t.Fatalf("request %d: got %+v, want it granted", n, v)
 			}
-			if n >= 6000 && v.Leased {
+			if n >= 6000 && fromLease {
 				leased++
 			}
 			if open = append(open, id); len(open) == 6 {
-				g.end(open[0], lines, 1, 1)
+				g.end(open[0], 1, 1)
 				open = open[1:]
 			}
 			least = min(least, g.stored(slot).Remaining)
@@ -146,11 +134,11 @@ func TestBusyGatewaysTogetherHoldATenthAtMost(t *testing.T) {
 		least, leased := int64(1_000_000), 0
 		for n := range 9000 {
 			g := gateways[n%3]
-			id, v := g.ask(lines...)
-			if v.Leased {
+			id, _, fromLease := g.asks(lines...)
+			if fromLease {
 				leased++
 			}
-			g.end(id, lines, 0)
+			g.end(id, 0)
 			least = min(least, g.stored(lines[0].Limit).Remaining)
 			time.Sleep(time.Second / 3000)
 		}
@@ -172,11 +160,11 @@ func TestNothingIsLeasedWhileMostSlotsAreInUse(t *testing.T) {
 		}
 		lines := []budget.Line{line(monthly(1_000_000_000), 1), line(slot, 1)}
 		for range 1000 {
-			id, v := g.ask(lines...)
-			if v.Leased {
+			id, _, fromLease := g.asks(lines...)
+			if fromLease {
 				t.Fatal("granted from a lease")
 			}
-			g.end(id, lines, 1, 1)
+			g.end(id, 1, 1)
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -191,14 +179,14 @@ func TestBeforeARefusalWhatIsLeasedGoesBack(t *testing.T) {
 		small := []budget.Line{line(all, 100)}
 		g.busy(small, 0)
 		large := []budget.Line{line(all, 1_000_000)}
-		id, v := g.ask(large...)
-		if v.Outcome != budget.Granted || v.Leased {
+		id, v, fromLease := g.asks(large...)
+		if v.Outcome != budget.Granted || fromLease {
 			t.Fatalf("a request for all that is free: got %+v, want it granted by the store", v)
 		}
 		if _, v := g.ask(small...); v.Outcome != budget.Spent || v.Lines[0].Remaining != 0 {
 			t.Errorf("one more: got %+v, want the budget spent", v)
 		}
-		g.end(id, large, 0)
+		g.end(id, 0)
 		if _, v := g.ask(small...); v.Outcome != budget.Granted {
 			t.Errorf("after that: got %+v, want it granted", v)
 		}
@@ -231,7 +219,7 @@ func TestALeaseIsGivenBackWhenNobodyComes(t *testing.T) {
 			t.Errorf("with one request open: got %d left and %d open, want %d and 100", s.Remaining, s.Open, 1_000_000-used-100)
 		}
 		time.Sleep(time.Hour)
-		g.end(long, lines, 30)
+		g.end(long, 30)
 		time.Sleep(100 * time.Millisecond)
 		if s := g.stored(limit); s.Remaining != 1_000_000-used-30 || s.Open != 0 {
 			t.Errorf("at the end: got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used-30)
@@ -246,7 +234,7 @@ func TestMoreThanWasReservedIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, limit, lines, used := spending(t, 100)
 		id, _ := g.ask(lines...)
-		g.end(id, lines, 500_000)
+		g.end(id, 500_000)
 		if s := g.state(limit); s.Remaining != 1_000_000-used-500_000 {
 			t.Errorf("read at once: got %d left, want %d", s.Remaining, 1_000_000-used-500_000)
 		}
@@ -268,24 +256,22 @@ func TestAKilledGatewaysLeaseIsChargedAsReported(t *testing.T) {
 		used := int64(g.n) * 100
 		for range 3 {
 			id, _ := g.ask(lines...)
-			g.end(id, lines, 70)
+			g.end(id, 70)
 		}
 		open, _ := g.ask(lines...)
-		if err := g.Report(context.Background(), []budget.Progress{{ID: open, Lines: lines, Used: []int64{20}}}); err != nil {
-			t.Fatal(err)
-		}
+		g.of(open).Report([]int64{20})
 		time.Sleep(60 * time.Millisecond) // it is reported
 		g.under.down.Store(true)
 		time.Sleep(20 * time.Second)
 		beat(other)
-		if got, err := other.Reclaim(context.Background(), 10*time.Second, 100); err != nil || got.Records != 1 {
+		if got, err := other.under.Reclaim(context.Background(), 10*time.Second, 100); err != nil || got.Records != 1 {
 			t.Fatalf("reclaim: got %+v, %v, want one record", got, err)
 		}
 		if s := other.stored(limit); s.Remaining != 1_000_000-used-3*70-20 || s.Open != 0 {
 			t.Errorf("got %d left and %d open, want %d and none", s.Remaining, s.Open, 1_000_000-used-3*70-20)
 		}
 		g.under.down.Store(false) // it was only cut off: what it used beyond that is charged yet (S16)
-		g.end(open, lines, 90)
+		g.end(open, 90)
 		time.Sleep(3 * time.Second)
 		if s := other.stored(limit); s.Remaining != 1_000_000-used-3*70-90 || g.Leases() != 0 {
 			t.Errorf("afterwards: got %d left and %d leases, want %d and none", s.Remaining, g.Leases(), 1_000_000-used-3*70-90)
@@ -306,12 +292,9 @@ func TestS17_AKilledGatewaysLeaseIsChargedWithItsMargin(t *testing.T) {
 				lines := []budget.Line{line(limit, 100)}
 				ask := func() (string, bool) {
 					g.n++
-					id := fmt.Sprintf("one-%d", g.n)
-					v, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines, CrashCharge: charge})
-					if err != nil {
-						t.Fatal(err)
-					}
-					return id, v.Leased
+					id, before := fmt.Sprintf("one-%d", g.n), g.Granted()
+					g.request(budget.Request{ID: id, Lines: lines, CrashCharge: charge})
+					return id, g.Granted() > before
 				}
 				running := ""
 				for leased := 0; leased < 22; time.Sleep(10 * time.Millisecond) {
@@ -319,15 +302,13 @@ func TestS17_AKilledGatewaysLeaseIsChargedWithItsMargin(t *testing.T) {
 					switch {
 					case !ok:
 						alone += 70
-						g.end(id, lines, 70)
+						g.end(id, 70)
 						continue
 					case running != "":
-						g.end(id, lines, 70)
+						g.end(id, 70)
 					default:
 						running = id
-						if err := g.Report(context.Background(), []budget.Progress{{ID: id, Lines: lines, Crash: []int64{25}}}); err != nil {
-							t.Fatal(err)
-						}
+						g.of(id).Sent([]int64{25})
 					}
 					leased++
 				}
@@ -345,23 +326,28 @@ func TestS17_AKilledGatewaysLeaseIsChargedWithItsMargin(t *testing.T) {
 				}
 				time.Sleep(20 * time.Second)
 				beat(other)
-				if _, err := other.Reclaim(context.Background(), 10*time.Second, 100); err != nil {
+				if _, err := other.under.Reclaim(context.Background(), 10*time.Second, 100); err != nil {
 					t.Fatal(err)
 				}
 				if got := 1_000_000 - other.stored(limit).Remaining - alone; got != last.Crash[0] {
 					t.Errorf("got %d charged, want the %d that were told", got, last.Crash[0])
 				}
 				g.under.down.Store(false)
-				g.end(running, lines, 90)
+				g.end(running, 90)
 				time.Sleep(3 * time.Second)
 			})
 		})
 	}
 }
 
+// beat lets g live, and hear how many others do.
 func beat(g *gateway) {
-	if _, err := g.Heartbeat(context.Background(), budget.Epoch(g.name)); err != nil {
+	b, err := g.under.Heartbeat(context.Background(), g.keeper.Epoch())
+	if err != nil {
 		g.t.Fatalf("beat: %v", err)
+	}
+	if g.alive.Store(int64(b.Live)); b.Fenced {
+		g.keeper.Renew(g.keeper.Epoch())
 	}
 }
 
@@ -375,10 +361,11 @@ func TestAFencedEpochGrantsFromNoLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		beat(g)
-		_, err := g.Reserve(context.Background(), budget.Request{ID: "late", Epoch: "one", Lines: lines})
-		if !errors.Is(err, budget.ErrFenced) {
-			t.Errorf("got %v, want the epoch fenced", err)
+		id, v, fromLease := g.asks(lines...)
+		if fromLease || v.Outcome != budget.Granted || g.keeper.Epoch() != "one.1" {
+			t.Errorf("got %+v in epoch %s, want it granted by the store in a new one", v, g.keeper.Epoch())
 		}
+		g.end(id, 0)
 	})
 }
 
@@ -392,12 +379,12 @@ func TestALeaseEndsWithItsBudgetsPeriod(t *testing.T) {
 		g.busy(lines, 10)
 		for g.state(limit).Reset < 24*time.Hour {
 			id, _ := g.ask(lines...)
-			g.end(id, lines, 10)
+			g.end(id, 10)
 			time.Sleep(time.Millisecond)
 		}
 		// A new month: what was leased of the old one is not granted from.
-		_, v := g.ask(lines...)
-		if v.Leased || v.Lines[0].Remaining != 1_000_000-10 {
+		_, v, fromLease := g.asks(lines...)
+		if fromLease || v.Lines[0].Remaining != 1_000_000-10 {
 			t.Errorf("the month's first request: got %+v, want it decided by the store", v)
 		}
 	})
@@ -417,16 +404,8 @@ func TestAStoreThatFailsLeavesNothingOpen(t *testing.T) {
 			if i%300 == 200 {
 				g.under.down.Store(false)
 			}
-			g.n++
-			id := "maybe-" + string(rune(i))
-			v, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines})
-			if err == nil && v.Outcome == budget.Granted {
-				for {
-					if _, err := g.Settle(context.Background(), []budget.Settlement{{ID: id, Epoch: "one", Lines: lines, Used: []int64{60}}}); err == nil {
-						break
-					}
-					g.under.down.Store(false)
-				}
+			if id, v := g.ask(lines...); v.Outcome == budget.Granted {
+				g.end(id, 60)
 				used += 60
 			}
 			time.Sleep(5 * time.Millisecond)
@@ -438,32 +417,14 @@ func TestAStoreThatFailsLeavesNothingOpen(t *testing.T) {
 	})
 }
 
-func TestAnIDThatIsOpenInALeaseIsRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, limit, lines, _ := spending(t, 0)
-		id, _ := g.ask(lines...)
-		again := budget.Request{ID: id, Epoch: "one", Lines: lines}
-		v, err := g.Reserve(context.Background(), again)
-		if err != nil || !v.Repeated || v.Outcome != budget.Granted {
-			t.Errorf("again: got %+v, %v, want it repeated", v, err)
-		}
-		again.Lines = []budget.Line{line(limit, 99)}
-		if _, err := g.Reserve(context.Background(), again); !errors.Is(err, budget.ErrConflict) {
-			t.Errorf("with another amount: got %v, want a conflict", err)
-		}
-		if s := g.state(limit); s.Open != 100 {
-			t.Errorf("open: got %d, want 100", s.Open)
-		}
-	})
-}
-
 func TestOpenIDsAndRetireKnowLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, limit, _, used := spending(t, 100)
-		if ids, err := g.OpenIDs(context.Background(), "one"); err != nil || len(ids) != 0 {
-			t.Errorf("open ids: got %v, %v, want none: the lease is known", ids, err)
+		ids, err := g.under.OpenIDs(context.Background(), "one")
+		if g.Strangers(ids); err != nil || len(ids) != 0 {
+			t.Errorf("strangers: got %v, %v, want none: the lease is known", ids, err)
 		}
-		if err := g.Retire(context.Background(), "one"); err != nil {
+		if err := g.stop(time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if s := g.stored(limit); s.Remaining != 1_000_000-used || s.Open != 0 {
@@ -482,14 +443,14 @@ func TestALeaseThatIsOnItsWayGoesBackBeforeARefusal(t *testing.T) {
 		small, leases := []budget.Line{line(all, 100)}, 0
 		for range 400 {
 			id, _ := g.ask(small...)
-			g.end(id, small, 0)
+			g.end(id, 0)
 			if synctest.Wait(); g.stored(all).Remaining < 1_000_000 && g.Granted() == 0 {
 				large := []budget.Line{line(all, 1_000_000)}
 				id, v := g.ask(large...)
 				if v.Outcome != budget.Granted {
 					t.Fatalf("a request for all that is free, while a lease is on its way: got %+v", v)
 				}
-				g.end(id, large, 0)
+				g.end(id, 0)
 				leases++
 				break
 			}
@@ -519,13 +480,11 @@ func TestALeaseThatIsOnItsWayAtTheEndCostsNothing(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 			id := fmt.Sprint(n)
-			if _, err := g.Reserve(context.Background(), budget.Request{ID: id, Epoch: "one", Lines: lines, CrashCharge: budget.ChargeFull}); err != nil {
-				t.Fatal(err)
-			}
-			g.end(id, lines, 0)
+			g.request(budget.Request{ID: id, Lines: lines, CrashCharge: budget.ChargeFull})
+			g.end(id, 0)
 			synctest.Wait()
 		}
-		if err := g.Retire(context.Background(), "one"); err != nil {
+		if err := g.stop(time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if s := g.stored(all); s.Remaining != 1_000_000 || s.Open != 0 {
@@ -545,14 +504,14 @@ func TestLargeRequestsAmongSmallOnesKeepNoLeaseAway(t *testing.T) {
 			if n%10 == 5 {
 				lines[0].Amount = 200_000
 			}
-			id, v := g.ask(lines...)
+			id, v, fromLease := g.asks(lines...)
 			if v.Outcome != budget.Granted {
 				t.Fatalf("request %d: got %+v", n, v)
 			}
-			if v.Leased {
+			if fromLease {
 				leased++
 			}
-			g.end(id, lines, 0)
+			g.end(id, 0)
 			time.Sleep(10 * time.Millisecond)
 		}
 		if leased < 600 {
@@ -564,9 +523,9 @@ func TestLargeRequestsAmongSmallOnesKeepNoLeaseAway(t *testing.T) {
 func TestALeaseServesItsOwnEpochAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _, lines, _ := spending(t, 70)
-		g.name = "renewed"
-		if _, v := g.ask(lines...); v.Leased || v.Outcome != budget.Granted {
-			t.Errorf("got outcome %d, leased %v, want it granted by the store", v.Outcome, v.Leased)
+		g.keeper.Renew("one")
+		if _, v, fromLease := g.asks(lines...); fromLease || v.Outcome != budget.Granted {
+			t.Errorf("got outcome %d, from a lease %v, want it granted by the store", v.Outcome, fromLease)
 		}
 	})
 }
@@ -576,9 +535,7 @@ func TestACrashChargesNoRequestOfALeaseMoreThanItReserved(t *testing.T) {
 		g, _, lines, _ := spending(t, 70)
 		id := g.askLeased(lines...)
 		time.Sleep(time.Second) // what has ended is told twice and stands still
-		if err := g.Report(context.Background(), []budget.Progress{{ID: id, Lines: lines, Crash: []int64{500}}}); err != nil {
-			t.Fatal(err)
-		}
+		g.of(id).Sent([]int64{500})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		last := g.under.told[len(g.under.told)-1]

@@ -8,9 +8,9 @@ import (
 	"llmgw/internal/budget"
 )
 
-// upkeep tells the store what leases have spent and ends them, as long as there
+// upkeep ends leases and lets what they have spent be reported, as long as there
 // are any.
-func (s *Store) upkeep() {
+func (s *Limiter) upkeep() {
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -22,87 +22,86 @@ func (s *Store) upkeep() {
 			select {
 			case <-s.ctx.Done():
 			case now := <-tick.C:
-				s.tend(s.ctx, s.all(), now)
+				s.maintain(s.ctx, now)
 			}
 		}
 		tick.Stop()
 	}
 }
 
-// surrender closes all leases, those that are asked for too, and tells the store
-// what it does not know. It tells whether only open requests keep leases.
-func (s *Store) surrender(ctx context.Context) bool {
-	leases := s.all()
-	for _, l := range leases {
-		l.group.mu.Lock()
-		l.close()
-		l.group.mu.Unlock()
-	}
-	for _, l := range leases {
-		l.await(ctx)
-	}
-	// What nobody has answered is ended now, though it may yet come: too late.
-	s.tend(ctx, leases, time.Now().Add(s.cfg.Timeout+2*slack))
-	return !slices.ContainsFunc(s.all(), func(l *lease) bool {
-		l.group.mu.Lock()
-		defer l.group.mu.Unlock()
-		return l.members == 0 || l.dirty
-	})
-}
-
-// tend closes what is over of the leases, reports the others, ends those without
-// open requests, and charges what was used beyond a lease.
-func (s *Store) tend(ctx context.Context, leases []*lease, now time.Time) {
-	var list []news
-	var overruns, over []*lease
-	for _, l := range leases {
-		l.group.mu.Lock()
-		if l.answered() && !l.closed && (!now.Before(l.expires) || now.Sub(l.last) >= l.idle) {
+// maintain closes the leases that are over, charges what was used beyond one,
+// ends those without open requests, and reports the others. It returns whether
+// only open requests keep leases, and the store knows all of them.
+func (s *Limiter) maintain(ctx context.Context, now time.Time) bool {
+	done := true
+	up := s.Up()
+	for _, l := range s.all() {
+		g := l.group
+		g.mu.Lock()
+		if l.bulk == nil {
+			done = false // it is asked for
+			g.mu.Unlock()
+			continue
+		}
+		if !up || !now.Before(l.expires) || now.Sub(l.last) >= l.idle || l.bulk.Epoch() != s.Epoch() {
 			l.close()
 		}
-		switch {
-		case !l.answered():
-		case l.of != nil:
-			overruns = append(overruns, l)
-		case l.closed && l.members == 0:
-			if !now.Before(l.endFrom) {
-				over = append(over, l)
-			}
-		default:
-			if o := s.overrun(l); o != nil {
-				overruns = append(overruns, o)
-			}
-			if l.dirty {
-				list = append(list, l.progress())
-			}
+		over := l.overrun()
+		end := l.closed && l.members == 0 && !l.settled
+		if end {
+			l.settled = true
+			l.ending = s.changes.begin()
 		}
-		l.group.mu.Unlock()
+		if len(over) > 0 {
+			end := s.changes.begin()
+			s.Charge(over)
+			end()
+		}
+		g.mu.Unlock()
+		if end {
+			l.bulk.Settle(l.ended)
+		}
 	}
-	if len(overruns) > 0 {
-		over = append(over, s.post(ctx, overruns)...)
+	if s.held.Load() > 0 {
+		done = s.SendReports(ctx) && done
 	}
-	if len(list) > 0 {
-		s.report(ctx, list)
-	}
-	if len(over) > 0 {
-		s.end(ctx, over)
-	}
+	return done && !slices.ContainsFunc(s.all(), (*lease).unfinished)
 }
 
-// settlement ends the lease with what its requests have used.
-func (l *lease) settlement() budget.Settlement {
-	return budget.Settlement{ID: l.id, Epoch: l.epoch, Lines: l.lines, Used: l.ended}
+// unfinished reports whether l is over and the store has not acknowledged it.
+func (l *lease) unfinished() bool {
+	l.group.mu.Lock()
+	defer l.group.mu.Unlock()
+	return l.members == 0 || l.dirty || l.reporting != nil
 }
 
-// progress is the lease's report: what is used, what a crash charges, and of a
-// closed one what is still needed. A crash charges what the open requests say, and
-// for what has ended since as much again as between the last two reports; it
-// returns what has ended, too. g.mu is held.
-func (l *lease) progress() news {
+// overrun takes out of l what its requests used beyond what was leased: l cannot
+// be charged more than it has reserved while others are open in it. g.mu is held.
+func (l *lease) overrun() (over []budget.Line) {
+	for i := range l.kept {
+		if n := -l.left(i); n > 0 {
+			l.ended[i] -= n
+			line := l.lines[i]
+			line.Amount = n
+			over = append(over, line)
+		}
+	}
+	return over
+}
+
+// Progress implements failover.Owner: what is used, what a crash charges, and of
+// a closed lease what is still needed. A crash charges what the open requests
+// say, and for what has ended since as much again as between the last two reports.
+func (l *lease) Progress() (budget.Progress, bool) {
+	l.group.mu.Lock()
+	defer l.group.mu.Unlock()
+	if l.settled || !l.dirty && l.reporting == nil {
+		return budget.Progress{}, false
+	}
 	l.dirty = false
-	ended := slices.Clone(l.ended)
-	p := budget.Progress{ID: l.id, Lines: l.lines, Used: slices.Clone(ended), Crash: budget.WithMargin(ended, l.before)}
-	for i := range ended {
+	l.telling = slices.Clone(l.ended)
+	p := budget.Progress{Used: slices.Clone(l.ended), Crash: budget.WithMargin(l.ended, l.before)}
+	for i := range l.ended {
 		p.Used[i] += min(0, l.left(i)) // an overrun is not yet the lease's
 		if l.crash != budget.ChargeNone {
 			p.Used[i] = min(p.Used[i]+l.noted[i], budget.MaxExact)
@@ -115,92 +114,54 @@ func (l *lease) progress() news {
 			p.Keep[i] = min(l.ended[i]+l.open[i], l.kept[i])
 		}
 	}
-	return news{l, p, ended}
+	if l.reporting == nil {
+		l.reporting = l.s.changes.begin()
+	}
+	return p, true
 }
 
-// told takes the store's acknowledgement of n. g.mu is held.
-func (l *lease) told(n news) {
-	p := n.progress
-	l.before = n.ended
+// Told implements failover.Owner.
+func (l *lease) Told(p budget.Progress) {
+	l.group.mu.Lock()
+	defer l.group.mu.Unlock()
+	l.before = l.telling
 	for i := range l.kept {
 		l.reported[i] = max(l.reported[i], p.Used[i])
 		if p.Keep != nil {
 			l.kept[i] = min(l.kept[i], max(p.Keep[i], l.reported[i]))
 		}
 	}
+	l.reporting()
+	l.reporting = nil
 }
 
-// news are what the store is to be told of a lease.
-type news struct {
-	lease    *lease
-	progress budget.Progress
-	ended    []int64 // the part of it that has ended
-}
-
-// report sends news of leases in one call. It tells whether the store has them;
-// else they are sent again.
-func (s *Store) report(ctx context.Context, list []news) bool {
-	defer s.calls.begin()()
-	progress := make([]budget.Progress, len(list))
-	for i := range list {
-		progress[i] = list[i].progress
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	err := s.observe("report", func() error { return s.Store.Report(ctx, progress) })
-	for _, n := range list {
-		l := n.lease
-		l.group.mu.Lock()
-		if err != nil {
-			l.dirty = true
-		} else {
-			l.told(n)
-		}
-		l.group.mu.Unlock()
-	}
-	return err == nil
-}
-
-// end settles leases in one call, and forgets them if the store did.
-func (s *Store) end(ctx context.Context, over []*lease) {
-	defer s.calls.begin()()
-	ends := make([]budget.Settlement, len(over))
-	for i, l := range over {
-		ends[i] = l.settlement()
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	var settled []budget.Settled
-	err := s.observe("settle", func() (err error) {
-		settled, err = s.Store.Settle(ctx, ends)
-		return err
-	})
-	if err != nil {
-		return
-	}
-	for i, l := range over {
-		s.remove(l)
-		if i < len(settled) && settled[i].Unbooked > 0 {
-			s.cfg.Logger.Warn("requests used more than their limits' largest debt; the rest is not booked",
-				"lease", l.id, "unbooked", settled[i].Unbooked)
-		}
+// Over implements failover.Owner.
+func (l *lease) Over() {
+	l.s.remove(l)
+	l.group.mu.Lock()
+	defer l.group.mu.Unlock()
+	l.ending()
+	if l.reporting != nil { // it was not acknowledged, and need not be
+		l.reporting()
+		l.reporting = nil
 	}
 }
 
 // giveBack returns to the store what is leased of the counters that refuse r, or
-// just being leased, and tells whether there was something.
-func (s *Store) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdict) bool {
+// just being leased, and reports whether there was something.
+func (s *Limiter) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdict, deadline time.Time) bool {
 	if s.held.Load() == 0 {
 		return false
 	}
-	short := make(map[counterKey]bool, 1)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	short := make(map[budget.CounterID]bool, 1)
 	for i := range v.Lines {
 		if o := v.Lines[i].Outcome; o != budget.Granted && o != budget.NeverFits && r.Lines[i].Enforced(r) {
-			short[keyOf(r.Lines[i])] = true
+			short[r.Lines[i].Counter()] = true
 		}
 	}
-	var list []news
-	now := time.Now()
+	found, now := false, time.Now()
 	for _, l := range s.all() {
 		if !l.draws(short) {
 			continue
@@ -210,20 +171,20 @@ func (s *Store) giveBack(ctx context.Context, r *budget.Request, v *budget.Verdi
 		if l.spare(short) {
 			l.close()
 			l.group.notYet = now.Add(cooling)
-			list = append(list, l.progress())
+			found = true
 		}
 		l.group.mu.Unlock()
 	}
-	return len(list) > 0 && s.report(ctx, list)
+	return found && s.SendReports(ctx)
 }
 
-// draws tells whether l is of one of the counters.
-func (l *lease) draws(on map[counterKey]bool) bool {
-	return slices.ContainsFunc(l.group.keys, func(k counterKey) bool { return on[k] })
+// draws reports whether l is of one of the counters.
+func (l *lease) draws(on map[budget.CounterID]bool) bool {
+	return slices.ContainsFunc(l.group.keys, func(k budget.CounterID) bool { return on[k] })
 }
 
-// spare tells whether l has something left of one of the counters.
-func (l *lease) spare(of map[counterKey]bool) bool {
+// spare reports whether l has something left of one of the counters.
+func (l *lease) spare(of map[budget.CounterID]bool) bool {
 	for i, k := range l.group.keys {
 		if of[k] && l.left(i) > 0 {
 			return true

@@ -11,7 +11,7 @@ import (
 // verdict is the answer to a request that l has just granted. g.mu is held.
 func (l *lease) verdict(now time.Time) budget.Verdict {
 	past := now.Sub(l.got)
-	v := budget.Verdict{Binding: -1, At: l.at.Add(past), Leased: true, Lines: make([]budget.LineState, len(l.states))}
+	v := budget.Verdict{Binding: -1, At: l.at.Add(past), Lines: make([]budget.LineState, len(l.states))}
 	for i := range v.Lines {
 		v.Lines[i] = l.view(i, past)
 	}
@@ -22,19 +22,13 @@ func (l *lease) verdict(now time.Time) budget.Verdict {
 // since, and with what is left of the lease. It is exact unless other leases or
 // gateways draw on the counter, too.
 func (l *lease) view(i int, past time.Duration) budget.LineState {
-	limit, s, left := l.lines[i].Limit, l.states[i], l.left(i)
+	limit, left := l.lines[i].Limit, l.left(i)
+	s := l.states[i].After(limit, past)
 	s.Outcome, s.Wait = budget.Granted, 0
 	s.Open += l.inFlight(i)
 	s.Remaining += left
-	switch limit.Algorithm {
-	case budget.TokenBucket:
-		s.Remaining += int64(float64(limit.Amount) * float64(past) / float64(limit.Period.Length()))
-		s.Reset -= past + refill(limit, left)
-	case budget.CalendarUsage:
-		s.Reset -= past
-	}
 	s.Remaining = min(s.Remaining, s.Capacity)
-	s.Reset = max(0, s.Reset)
+	s.Reset = max(0, s.Reset-refill(limit, left))
 	return s
 }
 
@@ -61,60 +55,60 @@ const reads = 5
 
 // Read implements budget.Store. What this gateway has leased and not spent is
 // shown as free, since its requests find it so.
-func (s *Store) Read(ctx context.Context, lines []budget.Line) (states []budget.LineState, at time.Time, err error) {
+func (s *Limiter) Read(ctx context.Context, lines []budget.Line) (states []budget.LineState, at time.Time, err error) {
 	for range reads {
-		before := s.calls.over.Load()
-		states, at, err = s.Store.Read(ctx, lines)
+		before := s.changes.over.Load()
+		states, at, err = s.Limiter.Read(ctx, lines)
 		if err != nil {
 			return states, at, err
 		}
-		s.lendAll(lines, states)
-		if s.calls.begun.Load() == before {
+		s.addAllUnspent(lines, states)
+		if s.changes.begun.Load() == before {
 			break
 		}
 	}
 	return states, at, nil
 }
 
-// calls counts the calls that change what the store has of leases. The second is
-// never more than the first.
-type calls struct{ begun, over atomic.Int64 }
+// changes counts the calls that change what the store has of leases. The second
+// is never more than the first.
+type changes struct{ begun, over atomic.Int64 }
 
 // begin counts a call, and returns what ends it once its lease knows of it.
-func (c *calls) begin() (end func()) {
+func (c *changes) begin() (end func()) {
 	c.begun.Add(1)
 	return func() { c.over.Add(1) }
 }
 
-// lendAll puts what all leases have left into the states of lines.
-func (s *Store) lendAll(lines []budget.Line, states []budget.LineState) {
+// addAllUnspent puts what all leases have left into the states of lines.
+func (s *Limiter) addAllUnspent(lines []budget.Line, states []budget.LineState) {
 	leases, now := s.all(), time.Now()
 	if len(leases) == 0 {
 		return
 	}
 	for i := range lines {
-		st, key := &states[i], keyOf(lines[i])
+		st, key := &states[i], lines[i].Counter()
 		short := st.Remaining < lines[i].Amount
 		reset := st.Reset
 		for _, l := range leases {
 			l.group.mu.Lock()
 			for j, k := range l.group.keys {
 				if k == key {
-					l.lend(j, st, now)
+					l.addUnspent(j, st, now)
 				}
 			}
 			l.group.mu.Unlock()
 		}
 		if short {
-			lift(st, lines[i].Amount, reset-st.Reset)
+			reevaluate(st, lines[i].Amount, reset-st.Reset)
 		}
 	}
 }
 
-// lend puts what l has left of line i into the counter's state, and for what l
+// addUnspent puts what l has left of line i into the counter's state, and for what l
 // has open what its requests have. Of a period that is over nothing is left. g.mu
 // is held.
-func (l *lease) lend(i int, st *budget.LineState, now time.Time) {
+func (l *lease) addUnspent(i int, st *budget.LineState, now time.Time) {
 	if l.lines[i].Limit.Algorithm == budget.CalendarUsage && !now.Before(l.period) {
 		return
 	}
@@ -124,9 +118,9 @@ func (l *lease) lend(i int, st *budget.LineState, now time.Time) {
 	st.Reset = max(0, st.Reset-refill(l.lines[i].Limit, left))
 }
 
-// hear takes that a request of from, an earlier lease, has ended, which had so
-// much of line i open and left so much unused: from gives it back. g.mu is held.
-func (l *lease) hear(from *lease, i int, unused, open int64) {
+// creditFrom adds to what l knows of line i what a request of from, an earlier
+// lease, gives back with its end: so much unused, of so much open. g.mu is held.
+func (l *lease) creditFrom(from *lease, i int, unused, open int64) {
 	limit, st := l.lines[i].Limit, &l.states[i]
 	if limit.Algorithm == budget.CalendarUsage && from.period.Before(l.period) {
 		return
@@ -136,9 +130,9 @@ func (l *lease) hear(from *lease, i int, unused, open int64) {
 	st.Reset -= refill(limit, unused)
 }
 
-// lift changes the refusal of a request for which too little was left before
-// leases lent to the counter, which then was full sooner by gained.
-func lift(st *budget.LineState, amount int64, gained time.Duration) {
+// reevaluate changes the refusal of a request for which too little was left before
+// what leases have unspent was added: the counter is full sooner by gained.
+func reevaluate(st *budget.LineState, amount int64, gained time.Duration) {
 	switch st.Outcome {
 	case budget.Exceeded, budget.NoSlot, budget.HeldBack, budget.Spent:
 	default:

@@ -33,14 +33,9 @@ type Store struct {
 	late     []*record // those of reclaimed records, oldest first
 	free     []*record
 	epochs   map[budget.Epoch]*epoch
-
-	telling sync.WaitGroup // callbacks of Enqueue
 }
 
-var (
-	_ budget.Store    = (*Store)(nil)
-	_ budget.Enqueuer = (*Store)(nil)
-)
+var _ budget.Store = (*Store)(nil)
 
 // key names a counter: budget.KeyPrefix and KeyValue.
 type key struct{ prefix, value string }
@@ -78,11 +73,8 @@ func New(now func() time.Time) *Store {
 	}
 }
 
-// Close waits for the callbacks of Enqueue. The store stays usable.
-func (s *Store) Close() error {
-	s.telling.Wait()
-	return nil
-}
+// Close does nothing. The store stays usable.
+func (s *Store) Close() error { return nil }
 
 // Read implements budget.Store.
 func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error) {

@@ -29,12 +29,12 @@ func (s *Store) Settle(ctx context.Context, settlements []budget.Settlement) ([]
 	return results, nil
 }
 
-// Enqueue implements budget.Enqueuer: the settlement is applied before it returns.
+// Enqueue implements budget.Store: the settlement is applied before it returns.
 func (s *Store) Enqueue(st budget.Settlement, done func(budget.Settled, error)) {
 	s.mu.Lock()
 	result := s.settle(&st, s.nowMS())
 	s.mu.Unlock()
-	s.telling.Go(func() { done(result, nil) })
+	done(result, nil)
 }
 
 func (s *Store) settle(st *budget.Settlement, now int64) budget.Settled {

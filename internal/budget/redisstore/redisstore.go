@@ -87,10 +87,7 @@ type Store struct {
 	clock   atomic.Int64 // what tests set Redis's clock to, ms; 0: its own
 }
 
-var (
-	_ budget.Store    = (*Store)(nil)
-	_ budget.Enqueuer = (*Store)(nil)
-)
+var _ budget.Store = (*Store)(nil)
 
 // Open makes a store. It fails if Redis can be reached and is too old or would
 // evict keys (S26); one that cannot be reached yet is asked before its first use.

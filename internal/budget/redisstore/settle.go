@@ -40,8 +40,7 @@ func (s *Store) Settle(ctx context.Context, settlements []budget.Settlement) ([]
 	return results, nil
 }
 
-// Enqueue implements budget.Enqueuer. done must not block: the calls behind it
-// wait. After Close it gets an error.
+// Enqueue implements budget.Store. The calls behind s wait for done. After Close it gets an error.
 func (s *Store) Enqueue(st budget.Settlement, done func(budget.Settled, error)) {
 	s.enqueue(context.Background(), st, done)
 }
