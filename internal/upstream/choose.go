@@ -17,7 +17,7 @@ type state struct {
 	keys        []*key             // at least one; of a provider without keys, an empty one
 	rotation    map[string]float64 // how each target stands in it, by the target's model
 	conditions  conditions
-	plain       atomic.Bool  // the provider takes no stream_options
+	refusals    map[usageKey]*usageRefusal
 	inflight    atomic.Int64 // calls sent and not yet ended
 	turn        int          // rotates among keys of which nothing is known
 }
@@ -201,7 +201,7 @@ func (c *Client) key(s *state, model string, n tokens.Count, skip []*key) (*key,
 }
 
 // prepare is the dialect's outbound call of a try.
-func (a attempt) prepare(r *run) (dialect.Outbound, error) {
+func (c *Client) prepare(a attempt, r *run) (dialect.Outbound, error) {
 	j, t := r.job, a.target
 	up := t.upstream(a.key.secret)
 	up.Model = t.model(j)
@@ -210,7 +210,7 @@ func (a attempt) prepare(r *run) (dialect.Outbound, error) {
 		up.InjectUsage = true
 	case Never:
 	default:
-		up.InjectUsage = r.plain != a.state && !a.state.plain.Load()
+		up.InjectUsage = r.plain != a.state && !c.withoutUsage(a, j)
 	}
 	up.MaxOutput = j.CapOutput
 	return j.Dialect.Prepare(j.Call, up)

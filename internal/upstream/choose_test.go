@@ -230,7 +230,7 @@ func TestAReloadKeepsWhatIsKnownOfAProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		made := 0
-		s := &script{answers: map[string][]answer{"a": {{status: 400, body: "stream_options"}, {status: 200, body: "fine\n"}}}}
+		s := &script{answers: map[string][]answer{"a": {{status: 400, body: rejected}, {status: 200, body: "fine\n"}}}}
 		limited := func(p *Provider) { p.Limits.RequestsPerMinute = 60 }
 		before := provider("a", limited)
 		c := New(Config{Providers: []*Provider{before, provider("gone", nil)}, Limiter: m,
@@ -240,6 +240,9 @@ func TestAReloadKeepsWhatIsKnownOfAProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole(t, r)
+		for _, team := range []string{"b", "c"} {
+			c.remember(attempt{target: Target{Provider: before}, state: c.states["a"]}, &Job{Call: job("x").Call, Team: team})
+		}
 		after := provider("a", limited)
 		after.APIKeys = []string{"new", "k"}
 		c.Reload([]*Provider{after, provider("fresh", nil)})

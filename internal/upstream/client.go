@@ -29,6 +29,7 @@
 //	feedback.go   what a provider's headers and refusals tell
 //	judge.go      which answers are failures, what may follow them, what rests then
 //	failure.go    errors as they are read
+//	usage.go      asking for usage where a client did not, and who refuses that
 //	peek.go       a stream until it has content
 //	send.go       one HTTP exchange until the answer's header
 //	body.go       the answer's body under the idle timeout
@@ -153,7 +154,7 @@ func (c *Client) Close() {
 func (c *Client) state(p *Provider) *state {
 	s := c.states[p.Name]
 	if s == nil {
-		s = &state{rotation: make(map[string]float64), conditions: make(conditions)}
+		s = &state{rotation: make(map[string]float64), conditions: make(conditions), refusals: make(map[usageKey]*usageRefusal)}
 		c.states[p.Name] = s
 		c.update(s, p)
 	}
@@ -171,7 +172,7 @@ func (c *Client) update(s *state, p *Provider) {
 		s.connections = newConnections(c.transport(p))
 	}
 	if before != nil && (before.BaseURL != p.BaseURL || before.Usage != p.Usage) {
-		s.plain.Store(false)
+		clear(s.refusals)
 	}
 	secrets := p.APIKeys
 	if len(secrets) == 0 {

@@ -55,13 +55,14 @@ type run struct {
 	ctx    context.Context
 	job    *Job
 
-	standing []standing // of each target
-	allowed  int        // tries, by the first target's provider
-	attempts int        // tries sent
-	asks     int        // names reservations
-	plain    *state     // of the provider that rejected stream_options; nil: none has
-	waited   time.Duration
-	best     outcome // the most telling failure so far
+	standing  []standing     // of each target
+	allowed   int            // tries, by the first target's provider
+	attempts  int            // tries sent
+	asks      int            // names reservations
+	plain     *state         // of the provider that rejected stream_options; nil: none has
+	rejection usageRejection // how it said so
+	waited    time.Duration
+	best      outcome // the most telling failure so far
 }
 
 // try makes one try with the i-th target: its turn, then the exchange. last says
@@ -166,7 +167,7 @@ func (r *run) note(i int, o outcome) bool {
 		r.allowed++
 		return true
 	case o.plain != nil && r.plain == nil: // the same call, as the provider takes it
-		r.plain = o.plain
+		r.plain, r.rejection = o.plain, o.rejection
 		r.allowed++
 		return true
 	}

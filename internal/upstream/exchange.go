@@ -51,7 +51,7 @@ func (c *Client) exchange(ctx context.Context, r *run, a attempt) (o outcome) {
 // tryOnce is exchange without the care for panics.
 func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	p := a.target.Provider
-	out, err := a.prepare(r)
+	out, err := c.prepare(a, r)
 	if err != nil {
 		a.turn.settle(0, 0)
 		return outcome{err: fault.From(err)}
@@ -73,7 +73,7 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	response := r.response(a, resp, out)
 	response.Sent = sent
 	if resp.StatusCode >= 400 {
-		return c.refused(a, response, out)
+		return c.refused(a, response, out, r.job.Call)
 	}
 	if r.job.Call.Stream {
 		if o, ok := c.opened(ctx, a, response); !ok {
@@ -81,8 +81,8 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		}
 	}
 	c.healthy(a)
-	if r.plain == a.state {
-		c.remember(a)
+	if r.plain == a.state && r.rejection == saidInFields {
+		c.remember(a, r.job)
 	}
 	return outcome{response: response}
 }
@@ -127,15 +127,17 @@ func (a attempt) fail() {
 }
 
 // refused is the outcome of an answer whose status is an error.
-func (c *Client) refused(a attempt, r *Response, out dialect.Outbound) outcome {
+func (c *Client) refused(a attempt, r *Response, out dialect.Outbound, call *dialect.Call) outcome {
 	a.fail()
 	raw, plain := start(r.Body, r.Header)
 	r.Body = rejoined{io.MultiReader(bytes.NewReader(raw), r.Body), r.Body}
 	e := readError(plain)
 	o := outcome{response: r}
-	if out.Injected && a.target.Provider.Usage != Always && rejectsUsage(r.Status, plain) {
-		o.again, o.plain = anywhere, a.state
-		return o
+	if out.Injected && a.target.Provider.Usage != Always {
+		if o.rejection = rejectedUsage(r.Status, plain, call); o.rejection != otherFault {
+			o.again, o.plain = anywhere, a.state
+			return o
+		}
 	}
 	if sick(r.Status) {
 		c.sick(a)
@@ -159,15 +161,6 @@ func (c *Client) heeds(a attempt, j judgement, why string) {
 		a.key.pacer.hold(j.after)
 	}
 	c.rests(a, j, why)
-}
-
-// remember notes that a provider took a call without stream_options that it had
-// rejected with them. Until then that may have been for something else, such as
-// what the client itself put there.
-func (c *Client) remember(a attempt) {
-	if !a.state.plain.Swap(true) {
-		c.log.Warn("the provider rejects stream_options; usage is counted here from now on", "provider", a.target.Provider.Name)
-	}
 }
 
 // opened reads a stream until it has content. It returns false and the outcome

@@ -35,9 +35,10 @@ type outcome struct {
 	// asks of rests meanwhile.
 	after time.Duration
 
-	key    *key   // that was used; nil: none was
-	unsent bool   // nothing was sent
-	plain  *state // of a provider that rejects stream_options: try without
+	key       *key // that was used; nil: none was
+	unsent    bool // nothing was sent
+	rejection usageRejection
+	plain     *state // of a provider that refused stream_options: try without
 }
 
 // TargetError is the failure of a try that brought no answer, and where it was
@@ -208,12 +209,6 @@ func (e errorBody) retryDelay() (longest time.Duration) {
 		}
 	}
 	return longest
-}
-
-// rejectsUsage tells whether a 400 is about the stream_options that were added.
-func rejectsUsage(status int, body []byte) bool {
-	return (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
-		(bytes.Contains(body, []byte("stream_options")) || bytes.Contains(body, []byte("include_usage")))
 }
 
 // start reads the start of an error's body, and returns it as it came and as it

@@ -3,7 +3,6 @@ package upstream
 import (
 	"errors"
 	"io"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,72 +70,10 @@ func TestAnErrorBeforeAnyContentIsTriedElsewhere(t *testing.T) {
 	}
 }
 
-func TestAProviderThatRejectsStreamOptionsIsRemembered(t *testing.T) {
-	for _, s := range []struct {
-		usage  UsagePolicy
-		bodies []string
-		status int
-	}{
-		{Auto, []string{"hello stream_options", "hello", "hello"}, 200},
-		{Always, []string{"hello stream_options", "hello stream_options"}, 400},
-		{Never, []string{"hello", "hello"}, 400},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			no := answer{status: 400, body: `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`}
-			tr := &script{answers: map[string][]answer{"a": {no, {status: 200, body: "fine\n"}}}}
-			if s.status == 400 {
-				tr.answers["a"] = []answer{no}
-			}
-			p := provider("a", func(p *Provider) { p.Usage, p.Retries = s.usage, 0 })
-			c := client(t, nil, tr, nil, p)
-			for range 2 {
-				r, err := c.Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if whole(t, r); r.Status != s.status {
-					t.Errorf("inject_usage %s: status %d", s.usage, r.Status)
-				}
-			}
-			var bodies []string
-			for _, r := range tr.sent {
-				bodies = append(bodies, r.body)
-			}
-			if !reflect.DeepEqual(bodies, s.bodies) {
-				t.Errorf("inject_usage %s: sent %q", s.usage, bodies)
-			}
-		})
-	}
-}
-
-// A client whose own options are wrong must not end the metering of the others.
-func TestARejectionThatGoingWithoutDoesNotCureIsNotRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		no := answer{status: 400, body: `{"error":{"message":"Unknown parameter: 'stream_options.foo'"}}`}
-		tr := &script{answers: map[string][]answer{"a": {no, no, {status: 200, body: "fine\n"}}}}
-		p := provider("a", func(p *Provider) { p.Retries = 0 })
-		c := client(t, nil, tr, nil, p)
-		for i, want := range []int{400, 200} {
-			r, err := c.Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if whole(t, r); r.Status != want {
-				t.Errorf("call %d: status %d, want %d", i, r.Status, want)
-			}
-		}
-		for i, want := range []string{"hello stream_options", "hello", "hello stream_options"} {
-			if i >= len(tr.sent) || tr.sent[i].body != want {
-				t.Errorf("try %d: want %q of %v", i, want, tr.sent)
-			}
-		}
-	})
-}
-
 func TestGoingWithoutStreamOptionsCostsNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &script{answers: map[string][]answer{"a": {
-			{status: 400, body: "stream_options?"}, {status: 500}, {status: 200, body: "fine\n"}}}}
+			{status: 400, body: rejected}, {status: 500}, {status: 200, body: "fine\n"}}}}
 		p := provider("a", func(p *Provider) { p.Retries = 1 })
 		r, err := client(t, nil, tr, nil, p).Do(t.Context(), streaming(job("r", Target{Provider: p, Weight: 1})))
 		if err != nil {
