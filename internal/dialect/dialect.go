@@ -246,9 +246,8 @@ type Document struct {
 
 // MeterOptions says how an answer is watched.
 type MeterOptions struct {
-	// HideUsage removes usage from a stream, also where the provider sends it
-	// unasked: it is set for every stream whose Call has no WantsUsage. Dialects
-	// whose clients always see usage take no notice.
+	// HideUsage removes usage from a stream: it was asked for on the client's
+	// behalf. Dialects whose clients always see usage take no notice.
 	HideUsage bool
 	Count     Counter // must not be nil
 	Flavor    string

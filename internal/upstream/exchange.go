@@ -94,7 +94,7 @@ func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Re
 		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body,
 		Meter: r.job.Dialect.Meter(call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
 			dialect.MeterOptions{
-				HideUsage: out.Injected || call.Stream && !call.WantsUsage,
+				HideUsage: out.Injected,
 				Count:     r.job.Counter(a.target), Flavor: a.target.Provider.Flavor,
 			}),
 		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),

