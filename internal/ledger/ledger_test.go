@@ -407,15 +407,15 @@ func TestUsageOfASpanIsWhatHappenedInIt(t *testing.T) {
 		for range 200 {
 			from := began.Add(time.Duration(random.Int64N(int64(now.Sub(began)))))
 			to := from.Add(time.Duration(random.Int64N(int64(now.Sub(from)) + 1)))
-			// What is asked for in whole minutes, or hours where minutes are gone.
-			first := from.Truncate(time.Minute)
-			oldest := now.Add(-minutesKept).Truncate(time.Minute).Add(time.Minute)
+			// What is asked for in whole minutes, or in the hours that begin in it
+			// where minutes are gone.
+			first, last := from.Truncate(time.Minute), to.Add(time.Minute-1).Truncate(time.Minute)
+			oldest := now.Add(-minutesKept).Truncate(time.Hour).Add(time.Hour)
 			if first.Before(oldest) {
-				first = from.Truncate(time.Hour)
+				first = first.Add(time.Hour - 1).Truncate(time.Hour)
 			}
-			last := to.Add(time.Minute - 1).Truncate(time.Minute)
-			if last.Before(oldest) || last.Add(-time.Minute).Before(oldest) {
-				last = to.Add(time.Minute - 1).Truncate(time.Minute).Add(time.Hour - 1).Truncate(time.Hour)
+			if last.Before(oldest) {
+				last = last.Add(time.Hour - 1).Truncate(time.Hour)
 			}
 			var want int64
 			for _, at := range times {
@@ -429,6 +429,32 @@ func TestUsageOfASpanIsWhatHappenedInIt(t *testing.T) {
 			}
 			if got != want {
 				t.Fatalf("[%v, %v): %d requests, want %d (now %v)", from, to, got, want, now)
+			}
+		}
+	})
+}
+
+func TestDaysOfAnyZoneAddUpToTheWhole(t *testing.T) {
+	inBubble(t, Config{FlushEvery: time.Minute}, func(t *testing.T, l *Ledger, _ *flaky) {
+		began := time.Now().Truncate(24 * time.Hour)
+		for time.Since(began) < 6*24*time.Hour {
+			time.Sleep(7 * time.Minute)
+			l.Record(entry("search", "gpt-4o", 1, 0))
+		}
+		requests := func(from, to time.Time) (n int64) {
+			for _, r := range rows(t, l, from, to) {
+				n += r.Requests
+			}
+			return n
+		}
+		for _, offset := range []time.Duration{0, 5*time.Hour + 30*time.Minute, 5*time.Hour + 45*time.Minute, -(3*time.Hour + 30*time.Minute)} {
+			first := began.Add(-24*time.Hour - offset)
+			var days int64
+			for d := range 9 {
+				days += requests(first.Add(time.Duration(d)*24*time.Hour), first.Add(time.Duration(d+1)*24*time.Hour))
+			}
+			if whole := requests(first, first.Add(9*24*time.Hour)); days != whole {
+				t.Errorf("%v ahead of UTC: the days have %d requests, the whole %d", offset, days, whole)
 			}
 		}
 	})

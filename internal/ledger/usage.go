@@ -51,8 +51,9 @@ const (
 )
 
 // Usage adds up what all gateways spent in [from, to), grouped by groupBy, in
-// the order of their names. Minutes count as a whole, and beyond two days
-// hours; nothing is known beyond 400 days. What this gateway has in memory is
+// the order of their names. Minutes count as a whole. Beyond two days hours do,
+// for the time in which they begin, so that spans that meet count none twice;
+// nothing is known beyond 400 days. What this gateway has in memory is
 // stored first; the others' last second may be missing. It returns an error
 // for an unknown group, or when the store cannot be asked.
 func (l *Ledger) Usage(ctx context.Context, from, to time.Time, groupBy []string) ([]Row, error) {
@@ -100,8 +101,8 @@ func (s *sum) rows(groupBy []string) []Row {
 	return rows
 }
 
-// span lists the maps that make up [from, to): whole hours where they fit or
-// where minutes are gone, else minutes.
+// span lists the maps that make up [from, to): minutes, or hours where they fit.
+// Where minutes are gone, the hours that begin in it.
 func span(from, to, now time.Time) []string {
 	if !from.Before(to) {
 		return nil
@@ -110,19 +111,22 @@ func span(from, to, now time.Time) []string {
 	end := div60(to.Add(time.Minute - 1).Unix()) // exclusive
 	end = min(end, div60(now.Unix())+60)         // beyond: nothing yet
 	minute = max(minute, div60(now.Add(-hoursKept).Unix()))
-	firstMinute := div60(now.Add(-minutesKept).Unix()) + 1
+	minutesFrom := 60 * (div60(div60(now.Add(-minutesKept).Unix())) + 1) // all minutes of this hour are there
 
 	var names []string
 	for minute < end {
 		hour := div60(minute)
-		whole := minute == hour*60 && minute+60 <= end
-		if whole || minute < firstMinute {
+		begins := minute == hour*60
+		switch {
+		case begins && (minute+60 <= end || minute < minutesFrom):
 			names = append(names, hourName(hour))
+			minute += 60
+		case minute < minutesFrom:
 			minute = (hour + 1) * 60
-			continue
+		default:
+			names = append(names, minuteName(minute))
+			minute++
 		}
-		names = append(names, minuteName(minute))
-		minute++
 	}
 	return names
 }
