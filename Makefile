@@ -20,11 +20,21 @@ run: build ## run the gateway on its embedded default: no Redis, no key, no netw
 build: ## build bin/llmgw
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/llmgw
 
+# Recordings that are not part of the repository, where they lie beside it.
+export LLMGW_SHARED ?= $(wildcard $(abspath ../shared))
+UNITS = $$($(GO) list ./... | grep -v /internal/blackbox)
+
 .PHONY: test
 test: deps build ## run every test: units, real Redis, real clients, the binary under fire
-	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test $$($(GO) list ./... | grep -v /internal/blackbox)
-	LLMGW_BINARY=$(CURDIR)/$(BIN) $(GO) test -parallel 4 ./internal/blackbox
-	cd e2e && LLMGW_BINARY=$(CURDIR)/$(BIN) ./run.sh
+	@failed=; export LLMGW_BINARY=$(CURDIR)/$(BIN); \
+	$(GO) test $(UNITS) || failed="$$failed units"; \
+	$(GO) test -parallel 4 ./internal/blackbox || failed="$$failed blackbox"; \
+	(cd e2e && ./run.sh) || failed="$$failed e2e"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+.PHONY: unit
+unit: ## run the tests that need nothing but Go, in less than a minute
+	LLMGW_UNIT=1 $(GO) test -short $(UNITS)
 
 .PHONY: deps
 deps: ## bring what the tests need: redis-server, promtool, node (Debian's packages)
@@ -32,7 +42,7 @@ deps: ## bring what the tests need: redis-server, promtool, node (Debian's packa
 
 .PHONY: race
 race: deps ## run the tests under the race detector
-	$(GO) test -race -short $$($(GO) list ./... | grep -v /internal/blackbox)
+	$(GO) test -race -short $(UNITS)
 	$(GO) test -race -short -run 'TheBooks|TestTwo|TestA[0-9]|TestD[0-9]|TestF[0-9]|TestH[0-9]' ./internal/blackbox
 
 .PHONY: vet

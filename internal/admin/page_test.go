@@ -13,6 +13,7 @@ import (
 
 	"llmgw/internal/budget"
 	"llmgw/internal/ledger"
+	"llmgw/internal/testenv"
 )
 
 // shown is what the dashboard's page says after one answer.
@@ -41,10 +42,7 @@ func showPage(t *testing.T, status int, answer any, v visit) shown {
 // showPages is showPage with several answers, one after the other.
 func showPages(t *testing.T, status int, answers []any, v visit) shown {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("node is missing: make test brings it (Debian's package nodejs)")
-	}
+	node := testenv.Program(t, "node")
 	var ids []string
 	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(dashboardHTML, -1) {
 		ids = append(ids, m[1])

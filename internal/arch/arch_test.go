@@ -30,7 +30,7 @@ var layers = [][]string{
 }
 
 // helpers are packages that only tests import; what they import is free.
-var helpers = []string{"internal/proctest", "internal/redistest", "internal/gatewaytest", "internal/blackbox", "internal/arch", "internal/budget/budgettest", "internal/dialect/dialecttest", "bench/...", "e2e/..."}
+var helpers = []string{"internal/proctest", "internal/testenv", "internal/redistest", "internal/gatewaytest", "internal/blackbox", "internal/arch", "internal/budget/budgettest", "internal/dialect/dialecttest", "bench/...", "e2e/..."}
 
 // confined are modules that only some packages may import.
 var confined = map[string][]string{

@@ -40,7 +40,7 @@ func TestAHostilePromptHoldsNobodyUp(t *testing.T) {
 	w := start(t, setup{alone: true, models: "{name: refused, targets: [{provider: sim}], limits: [{name: tiny, unit: tokens, amount: 1000, per: minute}]}"})
 	w.p99(small) // connections are made, and the vocabulary is read
 	round := 0
-	w.withinReach(10*time.Millisecond, func() (beside, alone time.Duration) {
+	w.withinReach(10, func() (beside, alone time.Duration) {
 		body := hostile("refused", round)
 		round++
 		done := make(chan int, 1)

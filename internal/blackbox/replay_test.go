@@ -5,19 +5,18 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
 	"llmgw/internal/dialect/dialecttest"
 	"llmgw/internal/gatewaytest"
+	"llmgw/internal/testenv"
 )
 
-// fixtures is where the recordings are: the whole collection where it is at
-// hand, else the part that is in this repository.
+// fixtures is where the recordings are: the whole collection that LLMGW_SHARED
+// names, else the part that is in this repository.
 func fixtures() string {
-	const whole = "../../../shared/fixtures"
-	if _, err := os.Stat(whole); err == nil {
+	if whole, ok := testenv.Shared("fixtures"); ok {
 		return whole
 	}
 	return "../dialect/testdata"

@@ -8,6 +8,7 @@ import (
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/jsonscan"
+	"llmgw/internal/testenv"
 	"llmgw/internal/tokens"
 )
 
@@ -57,11 +58,19 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-var fixtures, _ = filepath.Glob("../../../shared/fixtures/*.req.json")
+// fixtures are the captured requests that LLMGW_SHARED names, or none.
+var fixtures = func() []string {
+	dir, _ := testenv.Shared("fixtures")
+	if dir == "" {
+		return nil
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.req.json")) // the pattern is right
+	return paths
+}()
 
 func TestRequestsOfRealClientsAreCounted(t *testing.T) {
 	if len(fixtures) == 0 {
-		t.Skip("the captured requests are not part of the repository")
+		t.Skip("the captured requests are not part of the repository: LLMGW_SHARED names their directory")
 	}
 	for _, path := range fixtures {
 		body, err := os.ReadFile(path)

@@ -14,6 +14,7 @@ import (
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/jsonscan"
+	"llmgw/internal/testenv"
 	"llmgw/internal/tokens"
 )
 
@@ -56,13 +57,15 @@ type bill struct {
 	ImageTotal  *int `json:"expected_prompt_tokens_total"`
 }
 
-const bills = "../../../shared/vectors/chat_vectors.jsonl"
-
 func readBills(t *testing.T) []bill {
 	t.Helper()
+	bills, ok := testenv.Shared("vectors/chat_vectors.jsonl")
+	if !ok {
+		t.Skip("the published bills are not part of the repository: LLMGW_SHARED names their directory")
+	}
 	text, err := os.ReadFile(bills)
 	if err != nil {
-		t.Skipf("the published bills are not part of the repository: %v", err)
+		t.Fatal(err)
 	}
 	var all []bill
 	lines := bufio.NewScanner(bytes.NewReader(text))

@@ -137,16 +137,22 @@ func (g *Gateway) AwaitReady() {
 	})
 }
 
-// Eventually fails the test unless ok becomes true within that time. It is for
-// what another process does in its own time.
+// Eventually fails the test unless ok becomes true within that time, or within
+// patience if that is longer. It is for what another process does in its own time.
 func (g *Gateway) Eventually(what string, within time.Duration, ok func() bool) {
 	g.t.Helper()
 	Eventually(g.t, what, within, ok)
 }
 
-// Eventually fails t unless ok becomes true within that time.
+// patience is the least that a test waits before it takes a busy machine for a
+// gateway that hangs.
+const patience = 30 * time.Second
+
+// Eventually fails t unless ok becomes true within that time, or within patience
+// if that is longer.
 func Eventually(t testing.TB, what string, within time.Duration, ok func() bool) {
 	t.Helper()
+	within = max(within, patience)
 	deadline := time.Now().Add(within)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"llmgw/internal/proctest"
+	"llmgw/internal/testenv"
 )
 
 // startTimeout is how long a server may take to accept connections.
@@ -41,9 +42,11 @@ type Server struct {
 }
 
 // Start runs a redis-server until t ends. args are added to its command line,
-// such as "--maxmemory", "10mb". Without a redis-server binary the test fails.
+// such as "--maxmemory", "10mb". Without a redis-server binary the test
+// fails; with unit tests alone it is skipped.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	testenv.Program(t, "redis-server")
 	s, err := New(args...)
 	if err != nil {
 		t.Fatal(err)

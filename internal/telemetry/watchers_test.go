@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
+
+	"llmgw/internal/testenv"
 )
 
 // What watches the gateway lies in configs/: it may only name what is there.
@@ -83,7 +85,7 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 }
 
 func TestPromtoolAcceptsTheRulesAndTheirTestsPass(t *testing.T) {
-	promtool := findPromtool(t)
+	promtool := testenv.Program(t, "promtool")
 	for _, args := range [][]string{
 		{"check", "config", "prometheus.yml"},
 		{"check", "rules", "rules.yml", "alerts.yml"},
@@ -131,7 +133,7 @@ func TestEveryAlertIsTestedToFire(t *testing.T) {
 
 // Grafana's expressions become rules, so that promtool judges them.
 func TestTheDashboardsExpressionsAreValid(t *testing.T) {
-	promtool := findPromtool(t)
+	promtool := testenv.Program(t, "promtool")
 	var text strings.Builder
 	text.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	for i, q := range dashboardQueries(t) {
@@ -280,13 +282,4 @@ func dashboardQueries(t *testing.T) []query {
 		}
 	}
 	return all
-}
-
-func findPromtool(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is missing: make test brings it (Debian's package prometheus)")
-	}
-	return path
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"llmgw/internal/testenv"
 )
 
 // head makes a header of names and values.
@@ -119,9 +121,9 @@ func TestAResetIsNoRequestToWaitForHours(t *testing.T) {
 
 // The recorded errors of all providers, where they are at hand.
 func TestRecordedErrorsAreJudgedRight(t *testing.T) {
-	const dir = "../../../shared/fixtures"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("the shared fixtures are not here")
+	dir, ok := testenv.Shared("fixtures")
+	if !ok {
+		t.Skip("the recorded errors are not part of the repository: LLMGW_SHARED names their directory")
 	}
 	for name, want := range map[string]again{
 		"openai-error-400-context": never, "openai-error-401": otherKey, "openai-error-404-model": elsewhere,

@@ -122,13 +122,12 @@ func (l *load) end() {
 	l.group.Wait()
 }
 
-// wantQuick checks that no decision took longer than the store's timeout and
-// 10 ms, and what this machine was late by itself (a decision meets it at its
-// timer, and at a lock or two). The exact bound is
-// TestARequestNeverWaitsLongerThanTheTimeout's.
+// wantQuick checks that no decision hung: none took longer than a hundred of the
+// store's timeouts and what this machine was late by itself. The exact bound is
+// TestARequestNeverWaitsLongerThanTheTimeout's, on virtual time.
 func (l *load) wantQuick(t *testing.T) {
 	t.Helper()
-	most := storeTimeout + 10*time.Millisecond + 3*time.Duration(l.hiccup.Load())
+	most := 100*storeTimeout + 10*time.Duration(l.hiccup.Load())
 	if got := time.Duration(l.slowest.Load()); got > most {
 		t.Errorf("got a decision after %v, want at most %v", got, most)
 	}

@@ -10,11 +10,16 @@ import (
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/budgettest"
 	"llmgw/internal/redistest"
+	"llmgw/internal/testenv"
 )
 
+// server is what most tests share; nil if they need nothing but Go.
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
+	if testenv.Unit() {
+		os.Exit(m.Run())
+	}
 	var err error
 	if server, err = redistest.New(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -30,6 +35,7 @@ var prefixes atomic.Int64
 // open makes a store with keys of its own on the shared server.
 func open(t testing.TB) *Store {
 	t.Helper()
+	testenv.Program(t, "redis-server")
 	s, err := Open(Options{Addrs: []string{server.Addr}, Prefix: fmt.Sprint("t", prefixes.Add(1)), Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
