@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
@@ -68,6 +69,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
 	backing   backing
+	room      *admission.Room // where requests wait
 	keeper    *concurrency.Keeper
 	limiter   limiter
 	estimator *estimate.Estimator
@@ -76,6 +78,8 @@ type App struct {
 	blocks    *tenant.Blocks
 	gateway   *proxy.Gateway
 	servers   servers
+	cut       context.CancelCauseFunc // ends all calls
+	graceEnds time.Time               // when a stop must have ended, once it has begun
 
 	certificate atomic.Pointer[tls.Certificate] // the data plane's; nil: plain HTTP
 
@@ -95,7 +99,7 @@ type App struct {
 // New loads the configuration, makes all the parts and takes the listeners. If
 // it fails nothing is left running.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{options: o, log: o.Logger}
+	a := &App{options: o, log: o.Logger, room: admission.New()}
 	c, err := a.load()
 	if err != nil {
 		return nil, err
@@ -168,6 +172,7 @@ func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
 	a.ledger = ledger.New(ledger.Config{Store: a.backing.shared, Writer: string(a.keeper.Epoch()), Logger: a.log})
 	a.onClose(a.ledger.Close)
 	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
+	a.blocks.OnAdded(a.room.Wake)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	if err := a.blocks.Refresh(ctx); err != nil && !errors.Is(err, tenant.ErrUnreadable) { // which synchronize tells
@@ -182,14 +187,14 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.client = upstream.New(upstream.Config{Providers: compiled.providers, Limiter: a.limiter, Observer: a.metrics, Logger: a.log})
+	a.client = upstream.New(upstream.Config{Providers: compiled.providers, Limiter: a.limiter, Room: a.room, Observer: a.metrics, Logger: a.log})
 	a.onClose(func(context.Context) error {
 		a.client.Close()
 		return nil
 	})
 	a.gateway = proxy.New(proxy.Parts{
 		Dialects: dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
-		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, StoreUp: a.limiter.Up,
+		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, Room: a.room, StoreUp: a.limiter.Up,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
 	a.onClose(func(context.Context) error {
 		a.gateway.Close()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"llmgw/internal/config"
+	"llmgw/internal/proxy"
 )
 
 // headerTimeout bounds how long a client may take to send its header,
@@ -53,6 +54,9 @@ func (a *App) listen(ctx context.Context, c *config.Config) error {
 	if a.servers.admin, err = a.open(ctx, admin, a.adminHandler(c)); err != nil {
 		return err
 	}
+	calls, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	a.cut = cut
+	a.servers.data.http.BaseContext = func(net.Listener) context.Context { return calls }
 	a.servers.admin.http.ReadTimeout, a.servers.admin.http.WriteTimeout = adminTimeout, adminTimeout
 	cert, err := loadCertificate(c.Server.TLS)
 	if err != nil {
@@ -137,40 +141,90 @@ func (s *server) run() error {
 	return fmt.Errorf("serve %s: %w", s.addr(), err)
 }
 
-// errCut says that the grace was too short for some streams.
-var errCut = errors.New("some calls were still running at the end of shutdown_grace and were cut")
+// longestTurn bounds how long those who wait may still have their turn once the
+// listener has closed. It is half of the grace if that is less: what has its turn
+// then wants time to be answered.
+const longestTurn = 5 * time.Second
 
+// stopServing ends the data plane, then the admin plane. The error says how many
+// calls had to be cut.
 func (a *App) stopServing() error {
 	c := a.config.Load()
 	a.draining.Store(true)
-	a.log.Info("stopping", "running", a.gateway.Inflight())
+	a.log.Info("stopping", "running", a.gateway.Inflight(), "waiting", a.gateway.Waiting())
 	select {
 	case <-time.After(c.Server.DrainDelay):
 	case <-a.options.Hurry:
 	}
 	grace, cancel := context.WithTimeout(context.Background(), c.Server.ShutdownGrace)
 	defer cancel()
-	go func() {
-		select {
-		case <-a.options.Hurry:
-			cancel()
-		case <-grace.Done():
-		}
-	}()
+	a.graceEnds, _ = grace.Deadline()
+	hurried := a.hurries(cancel, grace)
+	a.gateway.StopWaiting(min(c.Server.ShutdownGrace/2, longestTurn))
 	var err error
 	if a.servers.data.http.Shutdown(grace) != nil {
-		err = errCut
-		_ = a.servers.data.http.Close() // its calls end now, each with its settlement
+		err = a.cutCalls(hurried)
 	}
-	a.waitIdle()
 	_ = a.servers.admin.http.Close() // scrapes may be cut
 	return err
 }
 
-// waitIdle waits until the handlers of cut calls have settled.
-func (a *App) waitIdle() {
-	end := time.Now().Add(2 * time.Second)
-	for a.gateway.Inflight() > 0 && time.Now().Before(end) {
+// hurries ends the grace with the second signal, and reports whether that has
+// come.
+func (a *App) hurries(end context.CancelFunc, grace context.Context) func() bool {
+	hurried := make(chan struct{})
+	go func() {
+		select {
+		case <-a.options.Hurry:
+			close(hurried)
+			a.gateway.StopWaiting(0)
+			end()
+		case <-grace.Done():
+		}
+	}()
+	return func() bool {
+		select {
+		case <-hurried:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// cutCalls ends the calls that are still running, each with its settlement. The
+// error says how many there were, and why; nil if there were none.
+func (a *App) cutCalls(hurried func() bool) error {
+	why := "at the end of shutdown_grace"
+	if hurried() {
+		a.graceEnds = time.Now()
+		why = "at a second signal"
+	}
+	if a.room.Len() > 0 { // who waits is answered, and not cut
+		a.gateway.StopWaiting(0)
+		wait(settleTime, func() bool { return a.room.Len() == 0 })
+		wait(settleTime/10, a.idle)
+	}
+	n := a.gateway.Inflight()
+	a.cut(proxy.ErrShutdown)
+	wait(settleTime, a.idle)
+	_ = a.servers.data.http.Close() // which ends reading and writing, too
+	wait(4*settleTime, a.idle)
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d calls were still running %s and were cut", n, why)
+}
+
+// settleTime is how long calls that were cut may take to settle.
+const settleTime = 500 * time.Millisecond
+
+// idle reports whether all calls have settled.
+func (a *App) idle() bool { return a.gateway.Inflight() == 0 }
+
+// wait waits until done, for at most d.
+func wait(d time.Duration, done func() bool) {
+	for end := time.Now().Add(d); !done() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }

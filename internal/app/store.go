@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/budget/lease"
@@ -56,7 +57,7 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	})
 	watch.limiter = failover.New(failover.Config{
 		Store: a.backing.limits, Keeper: a.keeper,
-		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: a.metrics,
+		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: limiterObserver{a.metrics, a.room},
 	})
 	a.limiter = watch.limiter
 	if c.Store.Kind == "redis" && c.Store.Leases == "auto" {
@@ -101,6 +102,18 @@ type keeperObserver struct {
 // StoreCall passes the call on to the limiter, which counts it.
 func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
 	o.limiter.StoreCall(op, d, err)
+}
+
+// limiterObserver lets those who wait know when the store goes away or is back.
+type limiterObserver struct {
+	*telemetry.Metrics
+	room *admission.Room
+}
+
+// StoreUp passes on whether the store is asked.
+func (o limiterObserver) StoreUp(up bool) {
+	o.Metrics.StoreUp(up)
+	o.room.Wake()
 }
 
 // openRedis opens two clients of the same Redis: one for limits, whose calls

@@ -32,6 +32,7 @@ const (
 	UpstreamError       Code = "upstream_error"
 	UpstreamTimeout     Code = "upstream_timeout"
 	Overloaded          Code = "overloaded"
+	ShuttingDown        Code = "shutting_down"
 	Internal            Code = "internal_error"
 )
 

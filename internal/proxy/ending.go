@@ -162,17 +162,23 @@ func (p *plan) believes(r dialect.Report) bool {
 // show how many tokens it is: without a report it costs what was reserved.
 func unseen(o dialect.Operation) bool { return o == dialect.Images || o == dialect.Speech }
 
+// endsWait are the refusals of a call that waited for a provider.
+var endsWait = map[fault.Code]bool{
+	fault.UpstreamCapacity: true, fault.LimiterUnavailable: true, fault.ShuttingDown: true,
+	fault.Blocked: true, fault.InvalidAPIKey: true, fault.ModelNotAllowed: true, fault.ModelNotFound: true,
+}
+
 // unanswered is how a call ends that got no answer. sent says that its request
 // is at the provider.
 func unanswered(p *plan, client context.Context, sent bool, err error) ending {
 	o := upstreamError
 	switch code := fault.From(err).Code; {
+	case endsWait[code]:
+		return refunded(refused)
 	case client.Err() != nil:
 		o = leftBy(client)
 	case code == fault.UpstreamTimeout:
 		o = timedOut
-	case code == fault.UpstreamCapacity:
-		o = refused
 	}
 	if sent && (o == timedOut || client.Err() != nil) {
 		return leftEarly(p, p.at, o)

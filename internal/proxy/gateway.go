@@ -28,10 +28,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fair"
+	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/tenant"
@@ -60,6 +62,8 @@ type Parts struct {
 	Metrics   *telemetry.Metrics
 	Tracing   *telemetry.Tracing
 	Logger    *slog.Logger
+	// Room is where requests wait, here and at the providers. nil: a new one.
+	Room *admission.Room
 	// StoreUp tells whether the limits' store can be reached.
 	StoreUp func() bool
 }
@@ -101,7 +105,6 @@ type Gateway struct {
 	Parts
 	rules       atomic.Pointer[Rules]
 	enforcement atomic.Value // Enforcement
-	waiting     *waitroom
 	herd        *herd
 	values      *values
 	attempts    *attempts
@@ -114,8 +117,11 @@ type Gateway struct {
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
-	g := &Gateway{Parts: parts, waiting: newWaitroom(), herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
+	g := &Gateway{Parts: parts, herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
 		memory: fair.NewPool(0), gate: fair.NewGate(0)}
+	if g.Room == nil {
+		g.Room = admission.New()
+	}
 	g.background = newBackground(g.endBackground)
 	g.unpriced = &unpriced{log: parts.Logger, metrics: parts.Metrics}
 	g.Replace(rules)
@@ -123,10 +129,12 @@ func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
 	return g
 }
 
-// Replace puts new rules in force for the requests that begin from now on.
+// Replace puts new rules in force for the requests that begin from now on, and
+// for those that wait.
 func (g *Gateway) Replace(rules *Rules) {
 	g.memory.Resize(rules.MaxBodiesBytes)
 	g.rules.Store(rules)
+	g.Room.Wake()
 }
 
 // Rules returns those in force.
@@ -135,15 +143,24 @@ func (g *Gateway) Rules() *Rules { return g.rules.Load() }
 // Enforcement returns the mode in force.
 func (g *Gateway) Enforcement() Enforcement { return g.enforcement.Load().(Enforcement) }
 
-// SetEnforcement changes the mode for the requests that begin from now on.
-func (g *Gateway) SetEnforcement(m Enforcement) { g.enforcement.Store(m) }
+// SetEnforcement changes the mode for the requests that begin from now on, and
+// for those that wait.
+func (g *Gateway) SetEnforcement(m Enforcement) {
+	g.enforcement.Store(m)
+	g.Room.Wake()
+}
 
 // Inflight is the number of calls being served.
 func (g *Gateway) Inflight() int { return int(g.inflight.Load()) }
 
-// Waiting is the number of requests held by limits that let them wait.
-func (g *Gateway) Waiting() int {
-	g.waiting.mu.Lock()
-	defer g.waiting.mu.Unlock()
-	return g.waiting.waiting
+// StopWaiting refuses what still waits after d, for a limit or for a provider, and
+// whatever would wait then. It returns at once.
+func (g *Gateway) StopWaiting(d time.Duration) {
+	g.Room.Close(&fault.Error{
+		Code: fault.ShuttingDown, Wait: time.Second,
+		Message: "This gateway is stopping, and the request was still waiting. Try again: another gateway will take it, or this one after its restart.",
+	}, d)
 }
+
+// Waiting is the number of requests held by limits that let them wait.
+func (g *Gateway) Waiting() int { return g.Room.Waiting(forLimits{}) }

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/memstore"
 	"llmgw/internal/dialect"
@@ -64,6 +65,7 @@ type setting struct {
 	model           func(*Model)
 	rules           func(*Rules)
 	openai          dialect.Dialect // in place of the real one; nil: that
+	parts           func(*Parts)
 }
 
 // house is a gateway that runs within a test.
@@ -84,41 +86,55 @@ func inHouse(t *testing.T, s setting, provider http.HandlerFunc, story func(h *h
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t, limiter: newAccounts(), entries: &entries{}, log: &lockedBuffer{}}
-		there := serveOver(context.Background(), provider)
-		defer there.close()
-		logger := slog.New(slog.NewJSONHandler(h.log, nil))
-		rules, providers := s.build(t)
-		client := upstream.New(upstream.Config{
-			Providers: providers, Limiter: h.limiter, Logger: logger,
-			Transport: func(*upstream.Provider) http.RoundTripper { return there.transport() },
-		})
-		defer client.Close()
-		tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{Getenv: func(string) string { return "" }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.openai == nil {
-			s.openai = openai.New()
-		}
-		h.Gateway = New(Parts{
-			Dialects: []dialect.Dialect{s.openai, azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()},
-			Limiter:  h.limiter, Upstream: client, Estimator: estimate.New(estimate.Config{}), Blocks: tenant.NewBlocks(nil, time.Now),
-			Ledger: h.entries, Metrics: telemetry.NewMetrics(telemetry.Build{}, 100), Tracing: tracing, Logger: logger,
-			StoreUp: func() bool { return true },
-		}, rules, Enforce)
-		base, cut := context.WithCancelCause(context.Background())
-		defer cut(nil)
-		h.cut = cut
-		here := serveOver(base, h.Handler())
-		defer here.close()
-		transport := here.transport()
-		h.client = &http.Client{Transport: transport}
+		h, end := s.house(t, newAccounts(), provider)
+		defer end()
 		story(h)
+	})
+}
+
+// house starts a house over a store that it may share with others. end ends it.
+func (s setting) house(t *testing.T, limiter *accounts, provider http.HandlerFunc) (h *house, end func()) {
+	t.Helper()
+	h = &house{t: t, limiter: limiter, entries: &entries{}, log: &lockedBuffer{}}
+	there := serveOver(context.Background(), provider)
+	logger := slog.New(slog.NewJSONHandler(h.log, nil))
+	rules, providers := s.build(t)
+	room := admission.New()
+	client := upstream.New(upstream.Config{
+		Providers: providers, Limiter: h.limiter, Room: room, Logger: logger,
+		Transport: func(*upstream.Provider) http.RoundTripper { return there.transport() },
+	})
+	tracing, err := telemetry.NewTracing(t.Context(), telemetry.TracingConfig{Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.openai == nil {
+		s.openai = openai.New()
+	}
+	parts := Parts{
+		Dialects: []dialect.Dialect{s.openai, azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()},
+		Limiter:  h.limiter, Upstream: client, Estimator: estimate.New(estimate.Config{}), Blocks: tenant.NewBlocks(nil, time.Now),
+		Ledger: h.entries, Metrics: telemetry.NewMetrics(telemetry.Build{}, 100), Tracing: tracing, Logger: logger,
+		Room: room, StoreUp: func() bool { return true },
+	}
+	if s.parts != nil {
+		s.parts(&parts)
+	}
+	h.Gateway = New(parts, rules, Enforce)
+	base, cut := context.WithCancelCause(context.Background())
+	h.cut = cut
+	here := serveOver(base, h.Handler())
+	transport := here.transport()
+	h.client = &http.Client{Transport: transport}
+	return h, func() {
+		defer cut(nil)
 		transport.CloseIdleConnections()
 		h.idle()
 		h.Close()
-	})
+		here.close()
+		client.Close()
+		there.close()
+	}
 }
 
 // build makes the rules and providers of a setting.

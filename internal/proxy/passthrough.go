@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/tokens"
@@ -67,7 +66,6 @@ func (rt route) flatPlan(rules *Rules, who caller, call *dialect.Call) *plan {
 		requests: rt.flat.Requests, estimate: estimate.Estimate{Input: rt.flat.Tokens},
 	}
 	p.lines = rules.lines(p)
-	p.lines = slices.DeleteFunc(p.lines, func(l budget.Line) bool { return l.Limit.Unit == budget.USD }) // a flat charge has no price
 	return p
 }
 

@@ -51,6 +51,9 @@ type plan struct {
 	requests int64         // what it counts for in limits of requests
 	flat     bool          // charged flat, whatever it uses
 	maxWait  time.Duration // X-LLMGW-Max-Wait; negative: not sent
+	// still decides anew who the client is and which model it asks for, while the
+	// call waits; nil: that stays.
+	still func(*Rules) (caller, *Model, error)
 }
 
 // reserved is the usage that the estimate stands for: no cache reads, and all
@@ -124,6 +127,9 @@ func (r *Rules) lines(p *plan) []budget.Line {
 		for _, l := range g {
 			if p.call.RequestsOnly && l.Unit != budget.Requests {
 				continue
+			}
+			if p.flat && l.Unit == budget.USD {
+				continue // a flat charge has no price
 			}
 			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.reserves(l.Unit)})
 		}

@@ -107,7 +107,7 @@ func (rec *record) endUpstream(span *telemetry.Span, used tokens.Usage) {
 // main switch is at shadow: who slows down for a limit that nobody enforces has
 // another answer.
 func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
-	rec.held = held
+	rec.held, rec.caller = held, p.caller // which a reload may have changed while it waited
 	if held.mode != Shadow {
 		writeLimits(w.Header(), p.dialect.Name(), p.lines, held.verdict)
 	}

@@ -30,7 +30,7 @@ func statusOf(e *fault.Error) int {
 		return http.StatusBadRequest
 	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
 		return http.StatusTooManyRequests
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded:
+	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
 		return http.StatusServiceUnavailable
 	case fault.UpstreamError:
 		return http.StatusBadGateway

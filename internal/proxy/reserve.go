@@ -17,95 +17,39 @@ type reservation struct {
 }
 
 // reserve takes all of p's lines or none. It returns a *fault.Error if a limit
-// refuses, after waiting for as long as the limits and the client allow, and
-// ctx's error if the client left meanwhile. The reservation tells the verdict
-// in either case.
-func (g *Gateway) reserve(ctx context.Context, rules *Rules, p *plan, id string) (reservation, error) {
-	mode := g.Enforcement()
-	if mode == Off || len(p.lines) == 0 {
-		return reservation{mode: mode}, nil
-	}
+// refuses, after waiting for as long as the limits and the client allow; what
+// else ended the wait, such as a block or the gateway's end; and ctx's error if
+// the client left meanwhile. The reservation has the last verdict in any case.
+// After a wait p stands under the rules that are in force by then.
+func (g *Gateway) reserve(ctx context.Context, p *plan, id string) (reservation, error) {
+	s := seeker{gateway: g, plan: p, id: id, began: time.Now()}
 	g.values.bound(p.lines)
-	began := time.Now()
-	res := reservation{mode: mode}
-	ask := func(attempt int) budget.Verdict {
-		r := budget.Request{ID: id, Lines: p.lines, Shadow: mode == Shadow, CrashCharge: rules.CrashCharge}
-		if attempt > 0 {
-			r.ID += "." + strconv.Itoa(attempt)
-		}
-		res.Reservation, res.verdict = g.Limiter.Reserve(ctx, r)
-		return res.verdict
-	}
-	c, queued := g.waiting.ahead(p.lines)
-	if !queued {
-		v := ask(0)
-		g.countWouldRefuse(p, mode, v)
-		if v.Outcome == budget.Granted {
-			return res, nil
-		}
-		limit, known := patience(p, v)
-		if limit <= 0 || known > limit {
-			return res, g.refusal(p, v)
-		}
-		c = counterOf(p.lines[v.Binding])
-	}
-	var err error
-	res.verdict, err = g.wait(ctx, rules, p, c, ask)
-	res.waited = time.Since(began)
-	return res, err
-}
-
-// wait stands in c's line until the limits grant p, its patience ends, or the
-// client leaves.
-func (g *Gateway) wait(ctx context.Context, rules *Rules, p *plan, c counter, ask func(attempt int) budget.Verdict) (budget.Verdict, error) {
-	t := g.waiting.join(c, rules.MaxWaiting)
-	began := time.Now()
-	attempt := 1
-	if t == nil { // the room is full: no waiting, but an answer
-		v := ask(attempt)
-		if v.Outcome == budget.Granted {
-			return v, nil
-		}
-		return v, g.refusal(p, v)
-	}
-	defer g.waiting.leave(c, t)
-	longest := time.NewTimer(p.longestWait())
-	defer longest.Stop()
-	select {
-	case <-t.first:
-	case <-longest.C:
-	case <-ctx.Done():
-		return budget.Verdict{}, ctx.Err()
-	}
+	defer s.leave()
 	for {
-		v := ask(attempt)
-		if v.Outcome == budget.Granted {
-			return v, nil
+		res, err, done := s.step(ctx)
+		if done {
+			if s.waited {
+				res.waited = time.Since(s.began)
+			}
+			return res, err
 		}
-		limit, known := patience(p, v)
-		left := limit - time.Since(began)
-		if left <= 0 || known > left {
-			return v, g.refusal(p, v)
-		}
-		if known == 0 {
-			known = pollSlots
-		}
-		if err := t.sleep(ctx, min(known, left)); err != nil {
-			return v, err
-		}
-		attempt++
 	}
 }
 
-// longestWait is the longest that any of p's lines lets it wait.
-func (p *plan) longestWait() time.Duration {
-	var longest time.Duration
-	for _, l := range p.lines {
-		if l.Limit.Wait {
-			longest = max(longest, l.Limit.MaxWait)
-		}
+// ask asks the limiter once. Each ask has an id of its own.
+func (s *seeker) ask(ctx context.Context) budget.Verdict {
+	p := s.plan
+	r := budget.Request{ID: s.id, Lines: p.lines, Shadow: s.mode == Shadow, CrashCharge: s.gateway.Rules().CrashCharge}
+	if s.asks > 0 {
+		r.ID += "." + strconv.Itoa(s.asks)
 	}
-	return p.atMost(longest)
+	s.asks++
+	held, v := s.gateway.Limiter.Reserve(ctx, r)
+	if s.asks == 1 {
+		s.gateway.countWouldRefuse(p, s.mode, v)
+	}
+	s.last = reservation{Reservation: held, mode: s.mode, verdict: v}
+	return v
 }
 
 // countWouldRefuse counts what limits in shadow, and candidate amounts, would

@@ -63,7 +63,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	r, rec.attempt = g.attempts.begin(r, who.Caller, call.Body)
 	defer rec.attempt.end()
 	rec.client = r.Context()
-	held, err := g.reserve(r.Context(), rules, p, rec.id)
+	p.still = g.stillOf(r, rt, who.User, call)
+	held, err := g.reserve(r.Context(), p, rec.id)
 	rec.reserved(w, p, held)
 	if err != nil {
 		g.refuse(w, rec, err)
@@ -183,6 +184,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 		Input: p.estimate.Input, Output: p.estimate.Output,
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
 		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed,
+		Check: g.checkOf(p),
 	}
 	if p.maxWait >= 0 {
 		j.MaxWait = max(0, p.maxWait-rec.held.waited)

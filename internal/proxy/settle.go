@@ -53,8 +53,9 @@ func (s *settlement) charge(e ending) {
 	if s.held.Reservation == nil {
 		return
 	}
-	s.held.Settle(s.plan.amounts(e.usage, e.requests))
-	s.gateway.waiting.wake(s.plan.lines)
+	used := s.plan.amounts(e.usage, e.requests)
+	s.held.Settle(used)
+	s.gateway.freed(s.plan.lines, used)
 }
 
 // watch returns a context by which s learns that a request was written.

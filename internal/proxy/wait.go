@@ -2,124 +2,272 @@ package proxy
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"net/http"
+	"slices"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
+	"llmgw/internal/dialect"
+	"llmgw/internal/fault"
 )
 
-// waitroom holds requests whose limits say on_exceed: wait, in one line for
-// each counter that they wait for: first come, first served, so that a large
-// request is not starved by small ones. Only the first of a line asks again.
-// Leaving is free. The room is bounded over all lines.
-type waitroom struct {
-	mu      sync.Mutex
-	queues  map[counter][]*ticket
-	waiting int
+// seeker is a call on its way through its limits. A call that a limit refuses,
+// or that finds others in line, waits if all that refuse let it:
+//
+//	┌─► nobody in line ──ask──► granted, or refused for good
+//	│        │ refused, and may wait
+//	│        ▼
+//	│   in line ──first──► ask ──► granted
+//	│        │              └──► time up, or known to be too short: refused
+//	└────────┘ the rules, the switch, or the store changed so that this line is
+//	           not waited in any more
+type seeker struct {
+	gateway *Gateway
+	plan    *plan
+	id      string
+	began   time.Time
+	mode    Enforcement
+	asks    int
+	last    reservation      // as last asked for
+	place   *admission.Place // nil: it does not wait
+	waited  bool
 }
 
-// counter identifies what is waited for, over reloads.
+// counter identifies what is waited for, over reloads. It is the key of its line
+// in the room.
 type counter struct{ place, name, value string }
 
 func counterOf(l budget.Line) counter { return counter{l.Limit.Place, l.Limit.Name, l.Value} }
 
-// ticket is one request's place. first is closed when it is its turn to ask;
-// freed receives when a slot may have come free.
-type ticket struct {
-	first chan struct{}
-	freed chan struct{}
+// forLimits names the places of those who wait for limits.
+type forLimits struct{}
+
+// leave gives up the place, if there is one.
+func (s *seeker) leave() {
+	if s.place != nil {
+		s.place.Leave()
+	}
 }
 
-func newWaitroom() *waitroom { return &waitroom{queues: map[counter][]*ticket{}} }
-
-// pollSlots is how often the first in line asks again for what no verdict can
-// tell the time of (a slot freed by another instance).
-const pollSlots = 100 * time.Millisecond
-
-// join takes the last place in c's line, or returns nil if the room holds
-// limit requests already.
-func (r *waitroom) join(c counter, limit int) *ticket {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waiting >= limit {
-		return nil
+// step asks, or waits in one line. done reports whether that is the end.
+func (s *seeker) step(ctx context.Context) (res reservation, err error, done bool) {
+	s.mode = s.gateway.Enforcement()
+	if s.mode == Off || len(s.plan.lines) == 0 {
+		return reservation{mode: s.mode}, nil, true
 	}
-	t := &ticket{first: make(chan struct{}), freed: make(chan struct{}, 1)}
-	if len(r.queues[c]) == 0 {
-		close(t.first)
+	at, queued := s.gateway.lineFor(s.plan, s.mode)
+	if !queued {
+		v := s.ask(ctx)
+		if v.Outcome == budget.Granted {
+			return s.last, nil, true
+		}
+		if most, wait := patience(s.plan, v); wait > s.left(most) || s.left(most) <= 0 {
+			return s.last, s.gateway.refusal(s.plan, v), true
+		}
+		at = v.Binding
 	}
-	r.queues[c] = append(r.queues[c], t)
-	r.waiting++
-	return t
+	if err := s.enter(ctx); err != nil {
+		return s.ended(ctx, err)
+	}
+	line := s.plan.lines[at]
+	s.place.Join(counterOf(line), gain(line.Limit, line.Amount))
+	if !queued {
+		s.place.Refused(s.last.verdict.Wait)
+	}
+	return s.stand(ctx, counterOf(line), s.plan.atMost(line.Limit.MaxWait))
 }
 
-// leave gives up t's place and lets the next one ask.
-func (r *waitroom) leave(c counter, t *ticket) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	q := r.queues[c]
-	for i, other := range q {
-		if other != t {
+// lineFor returns the first of p's lines that others wait in and whose limit lets
+// requests wait: a newcomer joins that line instead of overtaking it. Without the
+// store an Open limit grants and a Closed one refuses, so nobody waits for them.
+func (g *Gateway) lineFor(p *plan, mode Enforcement) (int, bool) {
+	away := !g.StoreUp()
+	closed := func(l budget.Line) bool {
+		return l.Limit.WhenStoreDown == budget.Closed && l.Limit.Mode != budget.Shadow
+	}
+	if mode == Shadow || away && slices.ContainsFunc(p.lines, closed) {
+		return 0, false
+	}
+	for i, l := range p.lines {
+		if !l.Limit.Wait || l.Limit.Mode == budget.Shadow || away && l.Limit.WhenStoreDown == budget.Open {
 			continue
 		}
-		q = append(q[:i:i], q[i+1:]...)
-		r.waiting--
-		if i == 0 && len(q) > 0 {
-			close(q[0].first)
-		}
-		break
-	}
-	if len(q) == 0 {
-		delete(r.queues, c)
-		return
-	}
-	r.queues[c] = q
-}
-
-// ahead returns the first of lines that others wait for and whose limit lets
-// requests wait: a newcomer joins that line instead of overtaking it.
-func (r *waitroom) ahead(lines []budget.Line) (counter, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waiting == 0 {
-		return counter{}, false
-	}
-	for _, l := range lines {
-		if c := counterOf(l); l.Limit.Wait && len(r.queues[c]) > 0 {
-			return c, true
+		if g.Room.Busy(counterOf(l)) {
+			return i, true
 		}
 	}
-	return counter{}, false
+	return 0, false
 }
 
-// wake tells the first in each of lines' queues that something came back.
-func (r *waitroom) wake(lines []budget.Line) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waiting == 0 {
-		return
+// enter takes a place in the room, once.
+func (s *seeker) enter(ctx context.Context) (err error) {
+	if s.place != nil {
+		return nil
 	}
-	for _, l := range lines {
-		if q := r.queues[counterOf(l)]; len(q) > 0 {
-			select {
-			case q[0].freed <- struct{}{}:
-			default:
+	g, p := s.gateway, s.plan
+	s.waited = true
+	s.place, err = g.Room.Enter(ctx, forLimits{}, g.Rules().MaxWaiting, admission.Guest{Team: p.caller.team.Name, Check: g.checkOf(p)})
+	return err
+}
+
+// stand waits in the line at until the limits grant the call or its time, most
+// from its beginning at first, is up. It is not done if the call need not wait
+// in this line any more.
+func (s *seeker) stand(ctx context.Context, at counter, most time.Duration) (res reservation, err error, done bool) {
+	for {
+		if s.place.Changed() {
+			if err := s.gateway.follow(s.plan); err != nil {
+				return s.last, err, true
+			}
+			if !s.stands(at) {
+				s.place.LeaveLine()
+				return res, nil, false
 			}
 		}
+		first, ask, wait := s.place.Turn()
+		left := s.left(most)
+		if left <= 0 || wait > left {
+			return s.giveUp(ctx, wait)
+		}
+		if !first {
+			ask = left
+		}
+		if ask > 0 {
+			if err := s.place.Sleep(min(ask, left)); err != nil {
+				return s.ended(ctx, err)
+			}
+			continue
+		}
+		v := s.ask(ctx)
+		if v.Outcome == budget.Granted {
+			s.granted(at)
+			return s.last, nil, true
+		}
+		if most, wait = patience(s.plan, v); s.left(most) <= 0 || wait > s.left(most) {
+			return s.last, s.gateway.refusal(s.plan, v), true
+		}
+		s.place.Refused(wait)
 	}
 }
 
-// sleep waits for d, or until something came back, or ctx's end.
-func (t *ticket) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.freed:
+// stands reports whether the call still waits in the line at, under the rules,
+// the switch and the state of the store as they are now.
+func (s *seeker) stands(at counter) bool {
+	i, queued := s.gateway.lineFor(s.plan, s.mode)
+	return s.mode == s.gateway.Enforcement() && queued && counterOf(s.plan.lines[i]) == at
+}
+
+// giveUp asks a last time for a call that cannot wait until its turn, which is
+// known to be wait away: what came back meanwhile may be enough.
+func (s *seeker) giveUp(ctx context.Context, wait time.Duration) (reservation, error, bool) {
+	v := s.ask(ctx)
+	if v.Outcome == budget.Granted {
+		return s.last, nil, true
+	}
+	if v.Wait > 0 {
+		v.Wait = max(v.Wait, wait)
+	}
+	return s.last, s.gateway.refusal(s.plan, v), true
+}
+
+// ended is what comes of a call whose wait ended with err.
+func (s *seeker) ended(ctx context.Context, err error) (reservation, error, bool) {
+	if _, refused := errors.AsType[*fault.Error](err); refused {
+		return s.last, err, true
+	}
+	if ctx.Err() != nil {
+		return s.last, ctx.Err(), true
+	}
+	return s.giveUp(ctx, 0) // admission.ErrCrowded
+}
+
+// granted lets the next in the line at know what the call has left in its counter.
+func (s *seeker) granted(at counter) {
+	for i, l := range s.plan.lines {
+		if counterOf(l) == at {
+			left := s.last.verdict.Lines[i].Remaining
+			s.place.Granted(l.Limit.Gain(left), l.Limit.Algorithm == budget.TokenBucket)
+			return
+		}
+	}
+}
+
+// left is how much of a wait of most the call has left.
+func (s *seeker) left(most time.Duration) time.Duration { return most - time.Since(s.began) }
+
+// gain is how long l takes to gain n; 0 if it gains nothing steadily.
+func gain(l *budget.Limit, n int64) time.Duration {
+	if l.Algorithm != budget.TokenBucket {
+		return 0
+	}
+	return l.Gain(n)
+}
+
+// freed lets those who wait for lines know that a call has ended which used so
+// much of what it had reserved.
+func (g *Gateway) freed(lines []budget.Line, used []int64) {
+	for i, l := range lines {
+		switch {
+		case !l.Limit.Wait:
+		case l.Limit.Algorithm == budget.TokenBucket:
+			g.Room.Gained(counterOf(l), l.Limit.Gain(l.Amount-used[i]))
+		case l.Limit.Unit == budget.Concurrency || used[i] < l.Amount:
+			g.Room.Freed(counterOf(l))
+		}
+	}
+}
+
+// checkOf returns what refuses p by now, if anything does: it is called while p
+// waits, by others.
+func (g *Gateway) checkOf(p *plan) func() error {
+	still := p.still
+	if still == nil {
 		return nil
-	case <-timer.C:
+	}
+	return func() error {
+		_, _, err := still(g.Rules())
+		return err
+	}
+}
+
+// follow puts a waiting call under the rules in force: who its client is, the
+// model and the limits are as they are there. Its estimate and its targets stay.
+func (g *Gateway) follow(p *plan) error {
+	if p.still == nil {
 		return nil
+	}
+	rules := g.Rules()
+	who, model, err := p.still(rules)
+	if err != nil {
+		return err
+	}
+	p.caller = who
+	if model != nil {
+		p.model = model
+	}
+	p.lines = rules.lines(p)
+	g.values.bound(p.lines)
+	return nil
+}
+
+// stillOf returns what decides anew who a call's client is under some rules, and
+// which model it asks for; nil if it names none. It is safe for concurrent use.
+func (g *Gateway) stillOf(r *http.Request, rt route, user string, call *dialect.Call) func(*Rules) (caller, *Model, error) {
+	named := rt.flat == nil && call.Endpoint.Operation != dialect.Stored
+	name := call.Model
+	return func(rules *Rules) (caller, *Model, error) {
+		who, err := g.identify(rules, r)
+		if err != nil {
+			return who, nil, err
+		}
+		who.User = user
+		if err := g.blocked(who); err != nil || !named {
+			return who, nil, err
+		}
+		model, err := rules.model(who.team, name)
+		return who, model, err
 	}
 }
 

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"llmgw/internal/budget"
@@ -13,94 +11,6 @@ func waitable(name string) budget.Line {
 	l := teamTPM()
 	l.Name, l.Wait, l.MaxWait = name, true, time.Minute
 	return budget.Line{Limit: l, Amount: 1}
-}
-
-func isFirst(t *ticket) bool {
-	select {
-	case <-t.first:
-		return true
-	default:
-		return false
-	}
-}
-
-func TestOnlyTheFirstOfALineAsks(t *testing.T) {
-	r := newWaitroom()
-	c := counterOf(waitable("tpm"))
-	a, b, d := r.join(c, 10), r.join(c, 10), r.join(c, 10)
-	if !isFirst(a) || isFirst(b) || isFirst(d) {
-		t.Fatal("want the first alone to ask")
-	}
-	r.leave(c, b) // leaving from the middle is free
-	if isFirst(d) {
-		t.Fatal("the third asks while the first still waits")
-	}
-	r.leave(c, a)
-	if !isFirst(d) {
-		t.Fatal("the third does not ask though all before it left")
-	}
-	r.leave(c, d)
-	r.leave(c, d) // twice is harmless
-	if r.waiting != 0 || len(r.queues) != 0 {
-		t.Errorf("got %d waiting in %d lines after all left", r.waiting, len(r.queues))
-	}
-}
-
-func TestTheRoomIsBoundedOverAllLines(t *testing.T) {
-	r := newWaitroom()
-	if r.join(counterOf(waitable("a")), 2) == nil || r.join(counterOf(waitable("b")), 2) == nil {
-		t.Fatal("want room for two")
-	}
-	if r.join(counterOf(waitable("c")), 2) != nil {
-		t.Error("got a third place in a room for two")
-	}
-}
-
-func TestANewcomerDoesNotOvertake(t *testing.T) {
-	r := newWaitroom()
-	tpm, rpm := waitable("tpm"), waitable("rpm")
-	if _, queued := r.ahead([]budget.Line{tpm, rpm}); queued {
-		t.Fatal("nobody waits and a newcomer is sent to wait")
-	}
-	r.join(counterOf(rpm), 10)
-	c, queued := r.ahead([]budget.Line{tpm, rpm})
-	if !queued || c != counterOf(rpm) {
-		t.Errorf("got %v, %v, want the line that others wait in", c, queued)
-	}
-	if _, queued := r.ahead([]budget.Line{tpm}); queued {
-		t.Error("a request that does not draw on the limit is sent to wait for it")
-	}
-}
-
-func TestWhatComesBackWakesTheFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newWaitroom()
-		line := waitable("slots")
-		ticket := r.join(counterOf(line), 10)
-		began := time.Now()
-		go func() {
-			time.Sleep(time.Second)
-			r.wake([]budget.Line{line})
-		}()
-		if err := ticket.sleep(context.Background(), time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(began); got != time.Second {
-			t.Errorf("woke after %v, want the second after which a slot came back", got)
-		}
-	})
-}
-
-func TestALeavingClientEndsItsWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		ticket := newWaitroom().join(counterOf(waitable("tpm")), 1)
-		began := time.Now()
-		if err := ticket.sleep(ctx, time.Hour); err == nil || time.Since(began) != 2*time.Second {
-			t.Errorf("got %v after %v, want the client's end after 2s", err, time.Since(began))
-		}
-	})
 }
 
 func TestPatienceIsTheShortestOfWhatRefuses(t *testing.T) {

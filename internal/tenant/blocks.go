@@ -38,6 +38,7 @@ type Blocks struct {
 	mu      sync.Mutex // over changes, the store's calls included
 	untold  []Block    // in force here, and not yet in the store
 	current atomic.Pointer[blockIndex]
+	added   atomic.Pointer[func()] // OnAdded's; nil: nobody listens
 }
 
 // NewBlocks returns an empty list. A nil store keeps blocks in this process
@@ -46,6 +47,24 @@ func NewBlocks(store BlockStore, now func() time.Time) *Blocks {
 	b := &Blocks{store: store, now: now}
 	b.current.Store(newBlockIndex(nil))
 	return b
+}
+
+// OnAdded has f called after a block has come into force that was not before,
+// here or at another instance.
+func (b *Blocks) OnAdded(f func()) { b.added.Store(&f) }
+
+// put puts blocks in force; mu is held.
+func (b *Blocks) put(blocks []Block) {
+	before := b.current.Load().all
+	b.current.Store(newBlockIndex(blocks))
+	known := make(map[string]bool, len(before))
+	for _, block := range before {
+		known[block.ID] = true
+	}
+	fresh := func(block Block) bool { return !known[block.ID] }
+	if f := b.added.Load(); f != nil && slices.ContainsFunc(blocks, fresh) {
+		(*f)()
+	}
 }
 
 // Match returns a block that keeps c out now, and whether there is one. It does
@@ -92,7 +111,7 @@ func (b *Blocks) Add(ctx context.Context, block Block) (Block, error) {
 	if len(all) >= maxBlocks {
 		return Block{}, fault.Invalid("", fmt.Sprintf("There are already %d blocks.", len(all)))
 	}
-	b.current.Store(newBlockIndex(append(slices.Clone(all), block)))
+	b.put(append(slices.Clone(all), block))
 	if b.store == nil {
 		return block, nil
 	}
@@ -136,7 +155,7 @@ func (b *Blocks) Delete(ctx context.Context, id string) (bool, error) {
 		all = loaded
 	}
 	left := slices.DeleteFunc(slices.Clone(all), func(block Block) bool { return block.ID == id })
-	b.current.Store(newBlockIndex(left))
+	b.put(left)
 	return len(left) < len(all), nil
 }
 
@@ -180,7 +199,7 @@ func (b *Blocks) Refresh(ctx context.Context) error {
 			return fmt.Errorf("delete block %s: %w", block.ID, err)
 		}
 	}
-	b.current.Store(newBlockIndex(kept))
+	b.put(kept)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}

@@ -1,8 +1,13 @@
 package upstream
 
 import (
+	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
+
+	"llmgw/internal/admission"
+	"llmgw/internal/fault"
 )
 
 // The measure of waiting between two tries of one target: up to backoffFirst,
@@ -25,22 +30,34 @@ func (o outcome) delay(attempts int) time.Duration {
 	return rand.N(min(backoffMost, backoffFirst<<min(attempts-1, 10)))
 }
 
-// await waits until the i-th target may be asked, as far as that fits.
-func (r *run) await(i int) {
-	r.sleep(min(time.Until(r.standing[i].ready), r.left(r.job.Targets[i])))
+// await waits until the i-th target may be asked, as far as that fits. The error
+// says why the job is refused by now, if it is, or that its context has ended.
+func (r *run) await(i int) error {
+	return r.sleep(min(time.Until(r.standing[i].ready), r.left(r.job.Targets[i])))
 }
 
-// sleep waits for d, or for the call's end.
-func (r *run) sleep(d time.Duration) {
+// sleep waits for d, or for the end of the job's wait, which it returns.
+func (r *run) sleep(d time.Duration) error {
 	if d <= 0 {
-		return
+		return r.ctx.Err()
 	}
 	start := time.Now()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.ctx.Done():
+	defer func() { r.waited += time.Since(start) }()
+	place, err := r.client.room.Enter(r.ctx, backingOff{}, math.MaxInt, admission.Guest{Team: r.job.Team, Check: r.job.Check})
+	if err != nil {
+		return err
 	}
-	r.waited += time.Since(start)
+	defer place.Leave()
+	for end := start.Add(d); d > 0; d = time.Until(end) {
+		if err := place.Sleep(d); err != nil {
+			if _, refused := errors.AsType[*fault.Error](err); !refused {
+				return r.ctx.Err()
+			}
+			return err
+		}
+	}
+	return nil
 }
+
+// backingOff names the places of jobs between two tries.
+type backingOff struct{}

@@ -45,6 +45,7 @@ import (
 	"sync"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 )
 
@@ -52,7 +53,9 @@ import (
 type Config struct {
 	Providers []*Provider
 	// Limiter keeps the providers' limits. It may be nil if no provider has any.
-	Limiter  budget.Limiter
+	Limiter budget.Limiter
+	// Room is where calls wait. nil: a new one.
+	Room     *admission.Room
 	Observer Observer     // nil: nobody looks
 	Logger   *slog.Logger // nil: silent
 	// Transport makes the transport of a provider. nil: NewTransport.
@@ -79,6 +82,7 @@ type Observer interface {
 // Client sends calls to providers. It is safe for concurrent use.
 type Client struct {
 	limiter   budget.Limiter
+	room      *admission.Room
 	observer  Observer
 	log       *slog.Logger
 	transport func(*Provider) http.RoundTripper
@@ -102,9 +106,12 @@ func (nobody) UpstreamResting(string, string, int)     {}
 // New returns a Client for c.
 func New(c Config) *Client {
 	client := &Client{
-		limiter: c.Limiter, observer: c.Observer, log: c.Logger, transport: c.Transport,
+		limiter: c.Limiter, room: c.Room, observer: c.Observer, log: c.Logger, transport: c.Transport,
 		id: rand.Text(), wake: make(chan struct{}, 1),
 		states: make(map[string]*state), unwritten: make(map[string]string),
+	}
+	if client.room == nil {
+		client.room = admission.New()
 	}
 	if client.observer == nil {
 		client.observer = nobody{}
@@ -208,7 +215,9 @@ func (c *Client) keyOf(s *state, before *Provider, secret string) *key {
 	case same && s.provider.Limits.Keys != PerKey:
 		return newKey(secret, s.keys[0].pacer)
 	default:
-		return newKey(secret, newPacer(c.limiter, nil))
+		p := newPacer(c.limiter, nil)
+		p.room = c.room
+		return newKey(secret, p)
 	}
 }
 

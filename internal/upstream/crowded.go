@@ -1,9 +1,12 @@
 package upstream
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 	"llmgw/internal/fault"
 )
@@ -13,6 +16,18 @@ func (p *pacer) late(r request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.full(r, time.Until(p.readyAt))
+}
+
+// ended is the error of r, whose wait ended with err.
+func (p *pacer) ended(ctx context.Context, r request, err error) error {
+	switch {
+	case errors.Is(err, admission.ErrCrowded):
+		return p.late(r)
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return ctx.Err()
+	default:
+		return err
+	}
 }
 
 // full is the refusal of r, which would have to wait for d: by the limit that

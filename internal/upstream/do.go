@@ -15,7 +15,8 @@ import (
 // on. ctx bounds the whole call, the reading of the answer included; ending it
 // closes the provider's connection.
 //
-// The error is ctx's, or a *fault.Error, within a *TargetError if a try was
+// The error is ctx's, what ended the job's wait (Job.Check, the room's end), or a
+// *fault.Error, within a *TargetError if a try was
 // sent: UpstreamCapacity (no turn in time;
 // Wait says when there is one), UpstreamTimeout or UpstreamError, or what the
 // dialect has against the call. A provider's answer is no error, whatever its
@@ -27,9 +28,9 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 		if i < 0 {
 			return r.end()
 		}
-		r.await(i)
-		if ctx.Err() != nil {
-			return r.end()
+		if err := r.await(i); err != nil {
+			r.drop(r.best)
+			return nil, err
 		}
 		o := r.try(i, last)
 		if ctx.Err() != nil {
@@ -99,8 +100,10 @@ func (r *run) try(i int, last bool) outcome {
 func (r *run) resting(t Target, d rest) outcome {
 	o := outcome{again: elsewhere, unsent: true, err: unserved(t.Provider, d)}
 	if left := r.left(t); d.cause == limited && d.wait <= left {
-		r.sleep(min(left, d.wait+rand.N(min(afterJitter, d.wait/10)+1)))
 		o.again = anywhere
+		if err := r.sleep(min(left, d.wait+rand.N(min(afterJitter, d.wait/10)+1))); err != nil {
+			o.again, o.err = never, fault.From(err)
+		}
 	}
 	return o
 }
@@ -114,6 +117,7 @@ func (r *run) take(t Target, k *key) (*turn, outcome) {
 		team: r.job.Team, weight: r.job.Weight, model: t.part(r.job),
 		tokens:  r.job.tokens(t.Provider),
 		maxWait: r.left(t),
+		check:   r.job.Check,
 	})
 	if err == nil && turn == nil {
 		return nil, outcome{}
@@ -122,7 +126,11 @@ func (r *run) take(t Target, k *key) (*turn, outcome) {
 	r.waited += d
 	r.client.observer.QueueWait(t.Provider.Name, d)
 	if err != nil {
-		return nil, outcome{err: fault.From(err), again: elsewhere, unsent: true}
+		o := outcome{err: fault.From(err), again: elsewhere, unsent: true}
+		if c := o.err.Code; c != fault.UpstreamCapacity && c != fault.LimiterUnavailable {
+			o.again = never // the job itself is refused
+		}
+		return nil, o
 	}
 	return turn, outcome{}
 }

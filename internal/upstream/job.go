@@ -34,6 +34,10 @@ type Job struct {
 	// Failed is called when a try that was sent to a target has failed: with why,
 	// or nil if the provider answered with an error. May be nil.
 	Failed func(Target, *fault.Error)
+	// Check returns why the job is refused by now, or nil; it is called while the
+	// job waits, and Do then returns its error. It must not block, and is called
+	// by others. nil: the job stays allowed.
+	Check func() error
 	// CapOutput is written into the request as its bound on output if it set
 	// none. 0: nothing is written.
 	CapOutput tokens.Count

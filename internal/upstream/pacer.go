@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 	"llmgw/internal/fault"
 	"llmgw/internal/tokens"
@@ -17,7 +18,7 @@ const (
 	horizon = 200 * time.Millisecond
 	// slotPoll is how often a call asks for a slot that another gateway may free.
 	slotPoll = 25 * time.Millisecond
-	// maxWaiters bounds a queue.
+	// maxWaiters bounds a queue, which all teams share.
 	maxWaiters = 10_000
 )
 
@@ -33,6 +34,7 @@ const (
 //	     └── wait longer than allowed, or the caller gone: leaves
 type pacer struct {
 	limiter budget.Limiter
+	room    *admission.Room // where its calls wait
 
 	mu        sync.Mutex
 	paced     *paced // nil: no limits
@@ -55,15 +57,16 @@ type request struct {
 	tokens tokens.Count // as counted at arrival
 	// maxWait bounds the wait. ≥ 0
 	maxWait time.Duration
+	check   func() error // Job.Check
 }
 
 func newPacer(l budget.Limiter, p *paced) *pacer {
-	return &pacer{limiter: l, paced: p, freed: make(chan struct{}, 1)}
+	return &pacer{limiter: l, room: admission.New(), paced: p, freed: make(chan struct{}, 1)}
 }
 
 // take waits for a turn. It returns a nil turn at once if there are no limits,
-// else ctx's error, or a *fault.Error of UpstreamCapacity as soon as the wait
-// is known to be longer than r.maxWait.
+// else ctx's error, a *fault.Error of UpstreamCapacity as soon as the wait is
+// known to be longer than r.maxWait, or what else ended the wait.
 func (p *pacer) take(ctx context.Context, r request) (*turn, error) {
 	start := time.Now()
 	p.mu.Lock()
@@ -71,8 +74,9 @@ func (p *pacer) take(ctx context.Context, r request) (*turn, error) {
 		p.mu.Unlock()
 		return nil, nil
 	}
-	if p.queue.n == 0 {
-		p.mu.Unlock()
+	busy := p.queue.n > 0
+	p.mu.Unlock()
+	if !busy {
 		t, v := p.ask(ctx, r, 0)
 		if t != nil {
 			return t, nil
@@ -80,14 +84,19 @@ func (p *pacer) take(ctx context.Context, r request) (*turn, error) {
 		if err := p.verdict(ctx, v, r, r.maxWait); err != nil {
 			return nil, err
 		}
-		p.mu.Lock()
 	}
+	place, err := p.room.Enter(ctx, p, maxWaiters, admission.Guest{Team: r.team, Check: r.check})
+	if err != nil {
+		return nil, p.ended(ctx, r, err)
+	}
+	defer place.Leave()
+	p.mu.Lock()
 	w, err := p.join(r)
 	p.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	t, err := p.wait(ctx, w, r, start)
+	t, err := p.wait(ctx, place, w, r, start)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t != nil {
@@ -104,7 +113,7 @@ func (p *pacer) join(r request) (*waiter, error) {
 	n := p.need(r)
 	if p.queue.n > 0 {
 		known := max(0, time.Until(p.readyAt)) + p.duration(p.queue.ahead(r.team, r.weight, n))
-		if known > r.maxWait || p.queue.n >= maxWaiters {
+		if known > r.maxWait {
 			return nil, p.full(r, known)
 		}
 	}
@@ -113,13 +122,13 @@ func (p *pacer) join(r request) (*waiter, error) {
 
 // wait waits until w is at the front, and then asks until it is granted: not
 // before the time at which that can be.
-func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time) (*turn, error) {
+func (p *pacer) wait(ctx context.Context, place *admission.Place, w *waiter, r request, start time.Time) (*turn, error) {
 	timeout := time.NewTimer(r.maxWait - time.Since(start))
 	defer timeout.Stop()
 	select {
 	case <-w.ready:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-place.Context().Done():
+		return nil, p.ended(ctx, r, context.Cause(place.Context()))
 	case <-timeout.C:
 		return nil, p.late(r)
 	}
@@ -140,8 +149,8 @@ func (p *pacer) wait(ctx context.Context, w *waiter, r request, start time.Time)
 		if left <= 0 {
 			return nil, p.late(r)
 		}
-		if err := p.pause(ctx, min(d, left)); err != nil {
-			return nil, err
+		if err := p.pause(place, min(d, left)); err != nil {
+			return nil, p.ended(ctx, r, err)
 		}
 		d = 0
 	}
@@ -168,8 +177,9 @@ func (p *pacer) refused(w *waiter) {
 	p.queue.refuse(w)
 }
 
-// pause waits for d, for something freed here, or for ctx's end, which is an error.
-func (p *pacer) pause(ctx context.Context, d time.Duration) error {
+// pause waits for d, for something freed here, for news, or for the end of the
+// wait, whose cause it returns.
+func (p *pacer) pause(place *admission.Place, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -177,8 +187,10 @@ func (p *pacer) pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-p.freed:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-place.News():
+		return nil
+	case <-place.Context().Done():
+		return context.Cause(place.Context())
 	}
 }
 

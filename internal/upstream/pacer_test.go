@@ -298,17 +298,6 @@ func TestAReloadKeepsTheQueueAndFollowsTheNewLimits(t *testing.T) {
 	})
 }
 
-func TestAQueueIsBounded(t *testing.T) {
-	var q fairQueue
-	for range maxWaiters {
-		q.push("t", 1, need{})
-	}
-	p := gateway(newMemory(), Limits{RequestsPerMinute: 1})
-	p.queue = q
-	_, err := p.take(t.Context(), request{id: "one more", team: "u", maxWait: 1000 * time.Hour})
-	capacity(t, err)
-}
-
 // generous is a limiter that grants everything.
 type generous struct{}
 
