@@ -26,7 +26,7 @@ func (Dialect) ErrorEvent(e *fault.Error, _ string) []byte {
 		kind = "throttlingException"
 	case fault.UpstreamError, fault.UpstreamTimeout:
 		kind = "modelStreamErrorException"
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded:
+	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
 		kind = "serviceUnavailableException"
 	}
 	headers := [][2]string{{":exception-type", kind}, {":content-type", "application/json"}, {":message-type", "exception"}}
@@ -66,7 +66,7 @@ func exception(e *fault.Error) string {
 		return "ThrottlingException"
 	case fault.InsufficientQuota:
 		return "ServiceQuotaExceededException"
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded:
+	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
 		return "ServiceUnavailableException"
 	case fault.UpstreamTimeout:
 		return "ModelTimeoutException"

@@ -16,7 +16,7 @@ func Faults() []*fault.Error {
 	var all []*fault.Error
 	for _, code := range []fault.Code{
 		fault.InvalidAPIKey, fault.Blocked, fault.ModelNotAllowed, fault.ModelNotFound, fault.NotFound, fault.MethodNotAllowed, fault.RequestTooLarge, fault.InvalidRequest,
-		fault.UpstreamCapacity, fault.LimiterUnavailable, fault.UpstreamError, fault.UpstreamTimeout, fault.Overloaded, fault.Internal,
+		fault.UpstreamCapacity, fault.LimiterUnavailable, fault.UpstreamError, fault.UpstreamTimeout, fault.Overloaded, fault.ShuttingDown, fault.Internal,
 	} {
 		all = append(all, fault.New(code, "Something \"went\" wrong\nhere: \u00e9."))
 	}

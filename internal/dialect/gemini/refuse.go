@@ -104,7 +104,7 @@ func statusOf(e *fault.Error) (code int, name string) {
 		code, name = 400, "INVALID_ARGUMENT"
 	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
 		code, name = 429, "RESOURCE_EXHAUSTED"
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded:
+	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
 		code, name = 503, "UNAVAILABLE"
 	case fault.UpstreamError:
 		code, name = 502, "UNAVAILABLE"
