@@ -34,7 +34,7 @@ type Estimates struct {
 // Provider is what one provider is at.
 type Provider struct {
 	Name     string `json:"name"`
-	State    string `json:"state"` // ok, paused, broken
+	State    string `json:"state"` // ok, paused, broken, refused, spent
 	Waiting  int    `json:"waiting"`
 	Inflight int    `json:"inflight"`
 	// Headroom is what is left of the provider's limits.

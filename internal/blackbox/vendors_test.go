@@ -17,7 +17,7 @@ func vendor(w http.ResponseWriter, r *http.Request) {
 		panic(err) // the gateway broke off: no case here does
 	}
 	w.Header().Set("X-Saw-Path", r.URL.EscapedPath())
-	w.Header().Set("X-Saw-Key", r.Header.Get("Authorization"))
+	w.Header().Set("X-Saw-As", r.Header.Get("Authorization"))
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/converse"):
@@ -57,8 +57,8 @@ func TestBedrockCohereAndOllamaAreMeteredInTheirOwnAPIs(t *testing.T) {
 		{"Ollama", "/api/chat", `{"model":"llama","messages":[{"role":"user","content":"hi"}]}`, "/api/chat", ""},
 	} {
 		a := w.Post(secret, s.path, s.body)
-		if a.Status != 200 || a.Header.Get("X-Saw-Path") != s.sent || !strings.HasPrefix(a.Header.Get("X-Saw-Key"), s.key) {
-			t.Errorf("%s: got %d, sent to %q with %q\n%s", s.what, a.Status, a.Header.Get("X-Saw-Path"), a.Header.Get("X-Saw-Key"), a.Body)
+		if a.Status != 200 || a.Header.Get("X-Saw-Path") != s.sent || !strings.HasPrefix(a.Header.Get("X-Saw-As"), s.key) {
+			t.Errorf("%s: got %d, sent to %q with %q\n%s", s.what, a.Status, a.Header.Get("X-Saw-Path"), a.Header.Get("X-Saw-As"), a.Body)
 		}
 		spent += 14
 		if got := w.spent("tokens"); got != spent {

@@ -14,7 +14,7 @@ func TestAProviderCannotSpeakForTheGateway(t *testing.T) {
 	from := http.Header{
 		"Content-Type": {"application/json"}, "X-Request-Id": {"req_1"}, "Retry-After": {"1"},
 		"X-Llmgw-Upstream": {"other/model"}, "X-Llmgw-Error-Code": {"held"}, "X-Llmgw-Degraded": {"true"},
-		"Set-Cookie": {"account=1"}, "Connection": {"X-Private"}, "X-Private": {"1"}, "Upgrade": {"h2c"},
+		"Set-Cookie": {"account=1"}, "Www-Authenticate": {"Bearer"}, "X-Api-Key": {"sk-provider"}, "X-Session-Token": {"t"}, "Connection": {"X-Private"}, "X-Private": {"1"}, "Upgrade": {"h2c"},
 		"X-Ratelimit-Limit-Tokens": {"7"}, "Anthropic-Ratelimit-Requests-Limit": {"7"},
 	}
 	for _, s := range []struct {

@@ -19,6 +19,7 @@
 //	explain.go    what a request would meet
 //	background.go responses that go on when their call has ended
 //	stored.go     calls about what a provider keeps
+//	idempotency.go  keys of requests, as the provider gets them
 //	passthrough.go  paths that are relayed for a flat charge
 //	render.go     the one map from faults to answers, headers.go the limits' headers
 package proxy

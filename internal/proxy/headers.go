@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/dialect"
 )
 
 // units are those that clients are told of, in the order of the headers.
@@ -162,14 +163,14 @@ func window(l *budget.Limit, at time.Time) time.Duration {
 func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }
 
 // copyAnswerHeader copies the provider's headers that concern the client: all
-// but hop-by-hop ones, those that only the gateway may set, cookies of the
-// shared account, and the account's limits, which are shown under another name
-// if expose is set.
+// but hop-by-hop ones, those that only the gateway may set, those that may hold a
+// credential of the shared account, and the account's limits, which are shown
+// under another name if expose is set.
 func copyAnswerHeader(to, from http.Header, expose Exposure) {
 	drop := connectionTokens(from)
 	for name, values := range from {
 		switch {
-		case hopByHop[name] || drop[name] || name == "Set-Cookie" || strings.HasPrefix(name, ownPrefix):
+		case hopByHop[name] || drop[name] || strings.HasPrefix(name, ownPrefix) || dialect.Secretive(name):
 		case accountLimit(name):
 			if expose == ExposeLimits {
 				to["X-Upstream-"+name] = values

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/dialect"
 	"llmgw/internal/upstream"
 )
 
@@ -96,4 +97,38 @@ func TestAProvidersWaitIsToldLikeOurOwn(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Two teams that choose the same idempotency key must not meet at the account that
+// they share, and one team's key stays the same.
+func TestIdempotencyKeysAreTheTeamsOwnAtTheProvider(t *testing.T) {
+	sent := map[string]string{}
+	for _, team := range []string{"search", "ads", "search"} {
+		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+			h := dialect.Header{name: {"k-1"}, "Accept": {"*/*"}}
+			got := scoped(h, team).Get(name)
+			if got == "" || strings.Contains(got, "k-1") || h.Get(name) != "k-1" {
+				t.Errorf("%s: %s became %q, and the client's own %q", team, name, got, h.Get(name))
+			}
+			if before, ok := sent[team]; ok && before != got {
+				t.Errorf("%s: %q and %q for one key", team, before, got)
+			}
+			sent[team] = got
+		}
+	}
+	if sent["search"] == sent["ads"] {
+		t.Errorf("two teams meet at %q", sent["ads"])
+	}
+	var seen string
+	provider := func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header.Get("Idempotency-Key")
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	}
+	inHouse(t, setting{}, provider, func(h *house) {
+		h.ask(chatPath, calls[0].body, "Idempotency-Key", "k-1")
+		if !strings.HasPrefix(seen, "llmgw-") {
+			t.Errorf("the provider got the idempotency key %q", seen)
+		}
+	})
 }

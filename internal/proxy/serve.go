@@ -48,6 +48,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
+	call.Header = scoped(call.Header, who.team.Name)
 	p, err := g.planFor(rules, who, rt, call)
 	if err != nil {
 		g.refuse(w, rec, err)

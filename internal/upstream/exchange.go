@@ -67,6 +67,7 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		return c.failed(a, *failed)
 	}
 	c.observer.UpstreamRequest(p.Name, resp.StatusCode)
+	keep(resp.Header, a.key.secret)
 	told := read(p.Flavor, resp.Header, time.Now())
 	a.key.tell(told)
 	c.heed(p.Name, a.key.pacer, told)
@@ -98,7 +99,7 @@ func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Re
 				Count:     r.job.Counter(a.target), Flavor: a.target.Provider.Flavor,
 			}),
 		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),
-		http: resp, ended: sync.OnceFunc(func() { a.state.inflight.Add(-1) }), turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
+		http: resp, key: a.key, ended: sync.OnceFunc(func() { a.state.inflight.Add(-1) }), turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
 	}
 }
 

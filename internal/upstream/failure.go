@@ -189,6 +189,15 @@ func shows(text []byte, secret string) bool {
 	return bytes.Contains(text, []byte(secret)) || bytes.Contains(text, []byte("*"+end)) || bytes.Contains(text, []byte("..."+end))
 }
 
+// keep takes from h what shows a secret, whatever its name.
+func keep(h http.Header, secret string) {
+	for name, values := range h {
+		if slices.ContainsFunc(values, func(v string) bool { return shows([]byte(v), secret) }) {
+			delete(h, name)
+		}
+	}
+}
+
 // text is a JSON string's value, or the text of another scalar.
 func text(raw json.RawMessage) string {
 	var s string

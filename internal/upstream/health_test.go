@@ -355,3 +355,22 @@ func TestBadRequestsDoNotMakeATargetRest(t *testing.T) {
 		t.Errorf("it rests: %v", got)
 	}
 }
+
+func TestNoHeaderOfAnAnswerShowsTheKey(t *testing.T) {
+	p, c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+		w.Header().Set("X-Request-Id", "req_1")
+		fmt.Fprint(w, "fine\n")
+		w.(http.Flusher).Flush()
+		w.Header().Set(http.TrailerPrefix+"X-Last", "used sk-proj-****dead")
+		w.Header().Set(http.TrailerPrefix+"X-Cost", "7")
+	}, func(p *Provider) { p.APIKeys = []string{deadKey} })
+	r, err := c.Do(t.Context(), job("r", Target{Provider: p}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole(t, r)
+	if h, last := r.Header, r.Trailer(); h.Get("X-Echo") != "" || h.Get("X-Request-Id") != "req_1" || last.Get("X-Last") != "" || last.Get("X-Cost") != "7" {
+		t.Errorf("the client would see %v and %v", h, last)
+	}
+}

@@ -30,6 +30,7 @@ type Response struct {
 	HeaderAt  time.Time     // when its header had come
 
 	http  *http.Response
+	key   *key
 	ended func() // counts the call as ended, once
 	turn  *turn  // nil: nothing is left to settle
 	model string // as the provider names it
@@ -38,7 +39,10 @@ type Response struct {
 
 // Trailer is what the provider sent after the body; complete once Body was read
 // to its end.
-func (r *Response) Trailer() http.Header { return r.http.Trailer }
+func (r *Response) Trailer() http.Header {
+	keep(r.http.Trailer, r.key.secret)
+	return r.http.Trailer
+}
 
 // Settle tells what the call used, so that the provider's limits are charged
 // what the provider counts of that instead of the estimate, and its slot is free. The first call counts. It

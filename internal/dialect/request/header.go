@@ -11,13 +11,18 @@ import (
 
 // notPassed are the headers that end at this gateway, in canonical form: those
 // of one hop (RFC 9110, 7.6.1), those of the body's encoding, which has been
-// undone, the client's credentials, and what tells of the client's network.
+// undone, what belongs to the client's credentials, and its network. So do all
+// that may hold a credential (dialect.Secretive).
 var notPassed = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true,
 	"Host": true, "Content-Length": true, "Content-Encoding": true,
-	"Authorization": true, "Proxy-Authorization": true, "Proxy-Authenticate": true, "X-Api-Key": true, "Api-Key": true, "X-Goog-Api-Key": true, "Cookie": true,
-	"X-Amz-Security-Token": true, "X-Amz-Date": true, "X-Amz-Content-Sha256": true, "Openai-Organization": true, "Openai-Project": true, "X-Goog-User-Project": true,
-	"Forwarded": true, "X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true, "X-Forwarded-Port": true, "X-Real-Ip": true, "Via": true,
+	"X-Amz-Date": true, "X-Amz-Content-Sha256": true, "Openai-Organization": true, "Openai-Project": true, "X-Goog-User-Project": true,
+	"Forwarded": true, "Via": true,
+}
+
+// ofNetwork reports whether a header is about the client's network.
+func ofNetwork(name string) bool {
+	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasSuffix(name, "-Forwarded-For") || strings.HasSuffix(name, "-Ip")
 }
 
 const gatewayPrefix = "X-Llmgw-"
@@ -29,7 +34,8 @@ func Header(r dialect.Request) dialect.Header {
 	sent := r.Header
 	out := make(dialect.Header, len(sent)+2)
 	for name, values := range sent {
-		if !notPassed[name] && !strings.HasPrefix(name, gatewayPrefix) && len(values) > 0 {
+		ends := notPassed[name] || strings.HasPrefix(name, gatewayPrefix) || ofNetwork(name) || dialect.Secretive(name)
+		if !ends && len(values) > 0 {
 			out[name] = values[:len(values):len(values)] // an Add copies it first
 		}
 	}

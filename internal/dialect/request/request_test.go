@@ -182,7 +182,8 @@ func TestWhatEndsAtTheGatewayIsNotPassedOn(t *testing.T) {
 		"Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", "Host", "Content-Length", "Content-Encoding",
 		"Authorization", "Proxy-Authorization", "Proxy-Authenticate", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie", "X-Amz-Security-Token", "X-Amz-Date",
 		"X-Amz-Content-Sha256", "Openai-Organization", "Openai-Project", "X-Goog-User-Project", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
-		"X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Via",
+		"X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Via", "X-Forwarded-Client-Cert", "Cf-Connecting-Ip", "True-Client-Ip", "X-Original-Forwarded-For",
+		"X-Vault-Token", "Cf-Access-Client-Secret", "Ocp-Apim-Subscription-Key", "Helicone-Auth", "Private-Token",
 	} {
 		sent[name] = []string{"1"}
 	}
