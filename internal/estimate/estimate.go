@@ -9,7 +9,8 @@
 // sections.go, message.go, content.go, duplicate.go, together.go, tools.go and
 // schema.go read bodies; image.go, imagerule.go, media.go, picture.go and speech.go price what
 // is no text; text.go counts, sample.go bounds that, cache.go and history.go
-// remember it; priced.go finds what is billed besides; observe.go, ratio.go, output.go, unseen.go and state.go learn. Package bpe
+// remember it; priced.go finds what is billed besides; observe.go, ratio.go, output.go, hidden.go, unseen.go and
+// state.go learn. Package bpe
 // below has the tokenizers.
 package estimate
 
@@ -100,6 +101,7 @@ type Estimate struct {
 	base   tokens.Count // input before anything learned
 	class  string       // of its text, where that matters
 	hidden bool         // the model reads more than the body shows
+	kinds  hiddenKinds
 }
 
 // Total is Input + Output.
@@ -123,7 +125,7 @@ func (e Estimate) teaches() bool {
 }
 
 // Parts is what an estimate is made of, in the model's own tokens. The input is
-// ⌈(Text + Messages + Tools) × Factor⌉ + Images + Media.
+// ⌈(Text + Messages + Tools) × Factor⌉ + Images + Media + Hidden.
 type Parts struct {
 	Text     tokens.Count `json:"text"`     // of messages, names, calls and results
 	Messages tokens.Count `json:"messages"` // what the chat format adds
@@ -132,14 +134,17 @@ type Parts struct {
 	Media    tokens.Count `json:"media"` // audio, video and files
 	// Factor is what was learned of the model, with its margin: 1 for models
 	// whose tokens we count exactly, and for those that are new.
-	Factor float64      `json:"factor"`
+	Factor float64 `json:"factor"`
+	// Hidden is input that the provider is likely to add: stored conversations,
+	// and what its tools find.
+	Hidden tokens.Count `json:"hidden,omitempty"`
 	Output tokens.Count `json:"output"` // for each choice
 }
 
 // input is the sum of the parts that are input.
 func (p Parts) input() tokens.Count {
 	text := scale(tokens.Add(tokens.Add(p.Text, p.Messages), p.Tools), p.Factor)
-	return tokens.Add(text, tokens.Add(p.Images, p.Media))
+	return tokens.Add(text, tokens.Add(tokens.Add(p.Images, p.Media), p.Hidden))
 }
 
 // Estimator estimates requests. It is safe for concurrent use.
@@ -148,6 +153,7 @@ type Estimator struct {
 	cache   *cache
 	ratios  *ratios
 	outputs *outputs
+	hidden  *outputs // by the kinds of hidden input
 	unseen  *unseens
 	readers sync.Pool
 	large   chan struct{} // holds a value for each large request being counted
@@ -163,6 +169,7 @@ func New(c Config) *Estimator {
 		cache:   newCache(c.CacheEntries),
 		ratios:  newRatios(c.LearnedModels),
 		outputs: newOutputs(c.LearnedModels),
+		hidden:  newOutputs(c.LearnedModels),
 		unseen:  newUnseens(c.LearnedModels),
 		readers: sync.Pool{New: func() any { return new(reader) }},
 		large:   make(chan struct{}, c.LargeAtOnce),
@@ -234,17 +241,18 @@ func (e *Estimator) EstimateEach(c *dialect.Call, rules []Rules) ([]Estimate, er
 // priced is the estimate of what was counted for a model.
 func (e *Estimator) priced(c *dialect.Call, rules *Rules, m *model, t *tally) Estimate {
 	parts := t.parts(m.factors.of(t.bytes))
-	out := Estimate{Parts: parts, Sampled: t.sampled, Allows: allows(c, rules, t), base: parts.input(), hidden: t.hidden}
+	out := Estimate{Parts: parts, Sampled: t.sampled, Allows: allows(c, rules, t), base: parts.input(), hidden: t.hidden != 0, kinds: t.hidden}
 	if !m.exact {
 		out.class = dominant(t.bytes)
-		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name, out.class})
+		factor := e.ratios.reserve(ratioKey{rules.Provider, m.name, out.class, rules.Team})
 		out.Parts.Factor = math.Round(factor*1e4) / 1e4
 	}
+	out.Parts.Hidden = e.hiddenInput(rules.Team, rules.clientModel(c), t.hidden)
 	out.Input = out.Parts.input()
 	out.MaxOutput = rules.mostOutput(c, m.name)
 	out.Parts.Output = out.MaxOutput
 	if rules.Learned {
-		if likely, ok := e.outputs.likely(outputKey{rules.Team, rules.clientModel(c)}); ok {
+		if likely, ok := e.outputs.likely(outputKey{rules.Team, rules.clientModel(c), 0}, outputEnough); ok {
 			out.Parts.Output = min(out.MaxOutput, likely)
 		}
 	}
@@ -315,6 +323,6 @@ func (e *Estimator) Counter(rules Rules) dialect.Counter {
 		}
 		var t tally
 		t.classify(text)
-		return scale(n, m.factors.of(t.bytes)*e.ratios.expect(ratioKey{rules.Provider, m.name, dominant(t.bytes)}))
+		return scale(n, m.factors.of(t.bytes)*e.ratios.expect(ratioKey{rules.Provider, m.name, dominant(t.bytes), rules.Team}))
 	}
 }

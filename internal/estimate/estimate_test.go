@@ -92,7 +92,7 @@ func TestWhatTeaches(t *testing.T) {
 	} {
 		e, rules := New(Config{}), Rules{Provider: "p", Model: "claude-x"}
 		e.Observe(Observation{Rules: rules, Estimate: s.e, Used: tokens.Usage{Input: 2 * s.e.base}, InputKnown: s.known})
-		if got := e.ratios.expect(ratioKey{"p", "claude-x", s.e.class}) != 1; got != s.want {
+		if got := e.ratios.expect(ratioKey{"p", "claude-x", s.e.class, ""}) != 1; got != s.want {
 			t.Errorf("%s: learned %v, want %v", s.what, got, s.want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestWhatTeachesHowLongAnswersAre(t *testing.T) {
 		for range outputEnough {
 			e.Observe(s.o)
 		}
-		if got, ok := e.outputs.likely(outputKey{"t", "m"}); got != s.want || ok != (s.want > 0) {
+		if got, ok := e.outputs.likely(outputKey{"t", "m", 0}, outputEnough); got != s.want || ok != (s.want > 0) {
 			t.Errorf("%s: %d %v, want %d", s.what, got, ok, s.want)
 		}
 	}

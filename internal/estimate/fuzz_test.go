@@ -80,7 +80,7 @@ func TestRequestsOfRealClientsAreCounted(t *testing.T) {
 		if _, err := jsonscan.Document(body); err != nil {
 			continue // a trap for parsers
 		}
-		got := estimated(t, New(Config{}), call(t, dialect.Chat, string(body)), Rules{Model: "gpt-4o"})
+		got := estimated(t, New(Config{}), call(t, dialect.Chat, string(body)), Rules{Model: "gpt-4o"}).Shown()
 		if got.Input < 1 || got.Input > 16_000 { // a video behind an address is the most
 			t.Errorf("%s: %d tokens for %d bytes", filepath.Base(path), got.Input, len(body))
 		}

@@ -47,6 +47,9 @@ func (r *reader) media(mediaType, data, detail []byte) {
 	if string(kind) == "application" && isImage(data) { // octet-stream, and the like
 		kind = nil
 	}
+	if k := string(kind); decodedSize(data) == 0 && (k == "audio" || k == "video" || k == "text" || k == "application") {
+		r.t.hidden |= hiddenFiles
+	}
 	switch string(kind) {
 	case "audio":
 		r.sound(r.audioTokens(data, string(sub)))

@@ -23,7 +23,10 @@ type Observation struct {
 func (e *Estimator) Observe(o Observation) {
 	m := resolve(o.Call, o.Rules)
 	if o.InputKnown && !m.exact && o.Estimate.teaches() {
-		e.ratios.observe(ratioKey{o.Rules.Provider, m.name, o.Estimate.class}, o.Estimate.base, o.Used.Input)
+		e.ratios.observe(ratioKey{o.Rules.Provider, m.name, o.Estimate.class, o.Rules.Team}, o.Estimate.base, o.Used.Input)
+	}
+	if k := o.Estimate.kinds; k != 0 && o.InputKnown && o.Complete {
+		e.hidden.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call), k}, max(0, o.Used.Input-o.Estimate.Shown().Input))
 	}
 	if o.OutputKnown && o.Complete {
 		choices := tokens.Count(1)
@@ -33,6 +36,6 @@ func (e *Estimator) Observe(o Observation) {
 		if o.InputKnown {
 			e.unseen.observe(unseenKey{o.Rules.Team, o.Rules.Provider, m.name, o.Estimate.hidden}, o.Estimate, o.Used, o.Counted)
 		}
-		e.outputs.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call)}, (o.Used.Output+choices-1)/choices)
+		e.outputs.observe(outputKey{o.Rules.Team, o.Rules.clientModel(o.Call), 0}, (o.Used.Output+choices-1)/choices)
 	}
 }

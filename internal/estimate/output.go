@@ -21,8 +21,12 @@ const (
 	outputSlots = 24 * outputSteps
 )
 
-// outputKey is a model as clients name it, used by a team.
-type outputKey struct{ team, model string }
+// outputKey is a model as clients name it, used by a team; kinds are 0 but for
+// hidden input.
+type outputKey struct {
+	team, model string
+	kinds       hiddenKinds
+}
 
 // sizes is a histogram of outputs for one choice.
 type sizes struct {
@@ -41,12 +45,12 @@ type outputs struct {
 func newOutputs(most int) *outputs { return &outputs{most: most, all: map[outputKey]*sizes{}} }
 
 // likely returns what all but one answer of a hundred stay within; false while
-// too few were seen.
-func (o *outputs) likely(k outputKey) (tokens.Count, bool) {
+// fewer than enough were seen.
+func (o *outputs) likely(k outputKey, enough uint32) (tokens.Count, bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	s := o.all[k]
-	if s == nil || s.total < outputEnough {
+	if s == nil || s.total < enough {
 		return 0, false
 	}
 	return s.quantile(outputQuantile), true

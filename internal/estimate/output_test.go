@@ -59,7 +59,7 @@ func TestOutputOfSeveralChoicesIsSharedAmongThem(t *testing.T) {
 	for range 50 {
 		answer(e, 300, 3)
 	}
-	if got, ok := e.outputs.likely(outputKey{"search", "gpt-4o"}); !ok || got < 100 || got > 110 {
+	if got, ok := e.outputs.likely(outputKey{"search", "gpt-4o", 0}, outputEnough); !ok || got < 100 || got > 110 {
 		t.Errorf("%d, want about 100", got)
 	}
 }
@@ -69,7 +69,7 @@ func TestWhatWasCutShortSaysNothingOfOutput(t *testing.T) {
 	for range 100 {
 		e.Observe(Observation{Rules: learnedRules, Used: tokens.Usage{Output: 1}, OutputKnown: true})
 	}
-	if _, ok := e.outputs.likely(outputKey{"search", "gpt-4o"}); ok {
+	if _, ok := e.outputs.likely(outputKey{"search", "gpt-4o", 0}, outputEnough); ok {
 		t.Error("learned from answers that were not complete")
 	}
 }
@@ -80,7 +80,7 @@ func TestTheReserveCoversAllButOneAnswerOfAHundred(t *testing.T) {
 	more, asked := 0, 0
 	for i := range 5000 {
 		n := tokens.Count(50 + r.ExpFloat64()*200)
-		if reserve, ok := e.outputs.likely(outputKey{"search", "gpt-4o"}); ok && i > 500 {
+		if reserve, ok := e.outputs.likely(outputKey{"search", "gpt-4o", 0}, outputEnough); ok && i > 500 {
 			asked++
 			if n > reserve {
 				more++
@@ -142,25 +142,25 @@ func TestSlotsAreInOrderAndNarrow(t *testing.T) {
 func TestOutputsAreBounded(t *testing.T) {
 	o := newOutputs(10)
 	for range 3 {
-		o.observe(outputKey{"t", "kept"}, 1)
+		o.observe(outputKey{"t", "kept", 0}, 1)
 	}
 	for i := range 100 {
-		o.observe(outputKey{"t", fmt.Sprint(i)}, 1)
+		o.observe(outputKey{"t", fmt.Sprint(i), 0}, 1)
 	}
-	if len(o.all) != 10 || o.all[outputKey{"t", "kept"}] == nil {
+	if len(o.all) != 10 || o.all[outputKey{"t", "kept", 0}] == nil {
 		t.Errorf("%d, want 10 with the one of most answers", len(o.all))
 	}
 }
 
 func TestNothingIsLikelyBeforeThirtyAnswers(t *testing.T) {
-	o, k := newOutputs(10), outputKey{"t", "m"}
+	o, k := newOutputs(10), outputKey{"t", "m", 0}
 	for i := range 30 {
-		if n, ok := o.likely(k); ok || n != 0 {
+		if n, ok := o.likely(k, outputEnough); ok || n != 0 {
 			t.Fatalf("after %d answers: %d %v", i, n, ok)
 		}
 		o.observe(k, 5)
 	}
-	if n, ok := o.likely(k); !ok || n != 5 {
+	if n, ok := o.likely(k, outputEnough); !ok || n != 5 {
 		t.Errorf("after 30: %d %v, want 5", n, ok)
 	}
 }

@@ -49,7 +49,7 @@ func TestRatiosAreLearnedWithinFiftyAnswers(t *testing.T) {
 			used := tokens.Count(math.Round(float64(got.base) * s.truth * (1 + s.noise*r.NormFloat64())))
 			if i >= 50 {
 				asked++
-				expected := float64(got.base) * e.ratios.expect(ratioKey{"p", s.model, got.class})
+				expected := float64(got.base) * e.ratios.expect(ratioKey{"p", s.model, got.class, ""})
 				errors = append(errors, math.Abs(expected-float64(used))/float64(used))
 				if used > got.Input {
 					over++
@@ -167,7 +167,7 @@ func TestWhatTeachesNothing(t *testing.T) {
 	}
 	e := New(Config{})
 	e.Observe(with(func(*Observation) {}))
-	if got := e.ratios.expect(ratioKey{"p", "some-model", ""}); got != 3 {
+	if got := e.ratios.expect(ratioKey{"p", "some-model", "", ""}); got != 3 {
 		t.Errorf("an ordinary answer teaches %v, want 3", got)
 	}
 }
@@ -243,11 +243,11 @@ func TestClassesOfTextAreLearnedApart(t *testing.T) {
 func TestAClassThatIsNewIsSpokenForByAll(t *testing.T) {
 	r := newRatios(10)
 	for range 5 {
-		r.observe(ratioKey{"p", "m", "latin"}, 1000, 1500)
+		r.observe(ratioKey{"p", "m", "latin", ""}, 1000, 1500)
 	}
-	r.observe(ratioKey{"p", "m", "cjk"}, 1000, 1500)
+	r.observe(ratioKey{"p", "m", "cjk", ""}, 1000, 1500)
 	for _, class := range []string{"cjk", "wide", ""} {
-		if got := r.expect(ratioKey{"p", "m", class}); got != 1.5 {
+		if got := r.expect(ratioKey{"p", "m", class, ""}); got != 1.5 {
 			t.Errorf("%q: %v, want 1.5", class, got)
 		}
 	}
@@ -268,12 +268,12 @@ func TestTextsBelongToTheRarestClassThatMakesUpAThird(t *testing.T) {
 func TestRatiosAreBounded(t *testing.T) {
 	r := newRatios(10)
 	for range 3 {
-		r.observe(ratioKey{"p", "kept", ""}, 100, 200)
+		r.observe(ratioKey{"p", "kept", "", ""}, 100, 200)
 	}
 	for i := range 100 {
-		r.observe(ratioKey{"p", fmt.Sprint(i), ""}, 100, 200)
+		r.observe(ratioKey{"p", fmt.Sprint(i), "", ""}, 100, 200)
 	}
-	if len(r.all) != 10 || r.expect(ratioKey{"p", "kept", ""}) != 2 {
+	if len(r.all) != 10 || r.expect(ratioKey{"p", "kept", "", ""}) != 2 {
 		t.Errorf("%d models, want 10 with the one of most answers", len(r.all))
 	}
 }
@@ -299,9 +299,9 @@ func TestTheCounterUsesWhatWasLearned(t *testing.T) {
 
 func TestAClassSpeaksForItselfAfterTenAnswers(t *testing.T) {
 	r := newRatios(100)
-	k := ratioKey{"p", "m", "cjk"}
+	k := ratioKey{"p", "m", "cjk", ""}
 	for range 50 {
-		r.observe(ratioKey{"p", "m", "latin"}, 1000, 1000)
+		r.observe(ratioKey{"p", "m", "latin", ""}, 1000, 1000)
 	}
 	for range 9 {
 		r.observe(k, 1000, 2000)
@@ -372,5 +372,76 @@ func TestTheFewestAnswersMakeRoom(t *testing.T) {
 	forgetFewest(all, func(n int64) int64 { return n })
 	if _, left := all["b"]; left || len(all) != 2 {
 		t.Errorf("left are %v, want a and c", all)
+	}
+}
+
+func TestOneTeamMovesAnotherOnlyWithinBounds(t *testing.T) {
+	const answers = 500
+	for _, s := range []struct {
+		what        string
+		seen        tokens.Count // by the other team, for 1000
+		least, most float64
+	}{
+		{"far more than was estimated", 1_000_000, 1, 1.5},
+		{"far less", 1, 0.75, 1},
+		{"a little more", 1300, 1.1, 1.2},
+	} {
+		r := newRatios(100)
+		mine, theirs := ratioKey{"p", "m", "latin", "mine"}, ratioKey{"p", "m", "latin", "theirs"}
+		for range answers {
+			r.observe(theirs, 1000, s.seen)
+		}
+		if got := r.reserve(mine); got < s.least || got > s.most {
+			t.Errorf("%s: a new team reserves %.2f times the estimate, want %.2f to %.2f", s.what, got, s.least, s.most)
+		}
+		for range teamKnown {
+			r.observe(mine, 1000, 1200)
+		}
+		for range answers {
+			r.observe(theirs, 1000, s.seen)
+		}
+		if got := r.expect(mine); math.Abs(got-1.2) > 1e-9 {
+			t.Errorf("%s: a team with answers of its own expects %.3f, want 1.2", s.what, got)
+		}
+	}
+}
+
+func TestANewTeamLearnsFromMany(t *testing.T) {
+	r := newRatios(100)
+	for i := range 10 {
+		for range 20 {
+			r.observe(ratioKey{"p", "m", "latin", fmt.Sprint(i)}, 1000, 1350)
+		}
+	}
+	if got := r.expect(ratioKey{"p", "m", "latin", "new"}); got < 1.3 || got > 1.35 {
+		t.Errorf("got %.3f, want nearly what all others have, 1.35", got)
+	}
+	for range 50 { // a team that lies
+		r.observe(ratioKey{"p", "m", "latin", "liar"}, 1000, 100_000)
+	}
+	if got := r.expect(ratioKey{"p", "m", "latin", "new"}); got > 1.4 {
+		t.Errorf("one of eleven teams brings it to %.3f", got)
+	}
+}
+
+func TestWhatTeamsShareIsTheSumOfWhatEachHasLearned(t *testing.T) {
+	r := newRatios(8)
+	random := rand.New(rand.NewPCG(7, 7))
+	for range 2000 { // more keys than there is room for
+		k := ratioKey{"p", fmt.Sprint(random.IntN(2)), []string{"latin", "cjk"}[random.IntN(2)], fmt.Sprint(random.IntN(5))}
+		r.observe(k, 1000, tokens.Count(300+random.IntN(4000)))
+	}
+	want := map[ratioKey]shared{}
+	for k, v := range r.all {
+		k.team = ""
+		want[k] = shared{want[k].sum + v.pull(), want[k].teams + 1}
+	}
+	if len(r.all) != 8 || len(r.shared) != len(want) {
+		t.Fatalf("%d keys, %d shared, want 8 and %d", len(r.all), len(r.shared), len(want))
+	}
+	for k, w := range want {
+		if got := r.shared[k]; got.teams != w.teams || math.Abs(got.sum-w.sum) > 1e-6 {
+			t.Errorf("%v: got %v, want %v", k, got, w)
+		}
 	}
 }

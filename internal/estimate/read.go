@@ -155,7 +155,7 @@ func (r *reader) wrapped(raw []byte) {
 
 // sections counts the sections of a body.
 func (r *reader) sections(s *sections) {
-	r.t.hidden = r.t.hidden || s.hidden
+	r.t.hidden |= s.hidden
 	r.withTools = isFilled(s.tools) || isFilled(s.functions)
 	r.messages(s.messages)
 	if r.operation == dialect.Responses && len(s.texts) > 0 { // instructions are a message
@@ -245,7 +245,7 @@ func (r *reader) prompts(raw []byte) {
 	case jsonscan.Array:
 		r.each(raw, (*reader).promptElement)
 	case jsonscan.Object: // of stored prompts the variables are seen
-		r.t.hidden = true
+		r.t.hidden |= hiddenContext
 		r.content(raw, 0)
 	}
 }

@@ -8,7 +8,7 @@ type sections struct {
 	messages, content, prompt, context, input, tools, functions, toolConfig,
 	toolChoice, functionCall, format, generation, images, wrapped []byte
 	texts  [][]byte
-	hidden bool // the provider adds context of its own
+	hidden hiddenKinds
 }
 
 // sectionsOf returns the sections of an object.
@@ -54,7 +54,15 @@ func (s *sections) take(key string, value []byte) {
 		s.images = value
 	case "requests", "generateContentRequest":
 		s.wrapped = value
-	case "previous_response_id", "conversation", "cachedContent", "cached_content", "container", "mcp_servers", "web_search_options":
-		s.hidden = s.hidden || string(value) != "null"
+	case "previous_response_id", "conversation", "cachedContent", "cached_content":
+		s.hides(hiddenContext, value)
+	case "container", "mcp_servers", "web_search_options", "search_parameters":
+		s.hides(hiddenTools, value)
+	}
+}
+
+func (s *sections) hides(k hiddenKinds, value []byte) {
+	if string(value) != "null" {
+		s.hidden |= k
 	}
 }

@@ -17,6 +17,7 @@ type state struct {
 	Version int           `json:"version"`
 	Ratios  []ratioState  `json:"ratios,omitempty"`
 	Outputs []outputState `json:"outputs,omitempty"`
+	Hidden  []outputState `json:"hidden,omitempty"`
 	Unseen  []unseenState `json:"unseen,omitempty"`
 }
 
@@ -24,6 +25,7 @@ type ratioState struct {
 	Provider  string  `json:"provider"`
 	Model     string  `json:"model"`
 	Class     string  `json:"class,omitempty"`
+	Team      string  `json:"team,omitempty"`
 	Mean      float64 `json:"mean"`
 	Deviation float64 `json:"deviation"`
 	Spread    float64 `json:"spread,omitempty"` // 0: as at first
@@ -34,6 +36,7 @@ type ratioState struct {
 type outputState struct {
 	Team  string         `json:"team"`
 	Model string         `json:"model"`
+	Kinds hiddenKinds    `json:"kinds,omitempty"`
 	Slots map[int]uint16 `json:"slots"`
 }
 
@@ -56,20 +59,10 @@ func (e *Estimator) Snapshot() []byte {
 	s := state{Version: stateVersion}
 	e.ratios.mu.RLock()
 	for k, r := range e.ratios.all {
-		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, k.class, r.mean, r.deviation, r.spread, r.weight, r.answers})
+		s.Ratios = append(s.Ratios, ratioState{k.provider, k.model, k.class, k.team, r.mean, r.deviation, r.spread, r.weight, r.answers})
 	}
 	e.ratios.mu.RUnlock()
-	e.outputs.mu.RLock()
-	for k, h := range e.outputs.all {
-		o := outputState{Team: k.team, Model: k.model, Slots: map[int]uint16{}}
-		for i, n := range h.slots {
-			if n > 0 {
-				o.Slots[i] = n
-			}
-		}
-		s.Outputs = append(s.Outputs, o)
-	}
-	e.outputs.mu.RUnlock()
+	s.Outputs, s.Hidden = e.outputs.states(), e.hidden.states()
 	e.unseen.mu.RLock()
 	for k, m := range e.unseen.all {
 		s.Unseen = append(s.Unseen, unseenState{k.team, k.provider, k.model, k.refers, m.input, m.hidden, m.output, m.answers})
@@ -90,11 +83,10 @@ func (e *Estimator) Restore(snapshot []byte) error {
 		return fmt.Errorf("restore what was learned: %w", err)
 	}
 	e.ratios.mu.Lock()
-	clear(e.ratios.all)
+	e.ratios.clear()
 	e.ratios.mu.Unlock()
-	e.outputs.mu.Lock()
-	clear(e.outputs.all)
-	e.outputs.mu.Unlock()
+	e.outputs.clear()
+	e.hidden.clear()
 	e.unseen.mu.Lock()
 	clear(e.unseen.all)
 	e.unseen.mu.Unlock()
@@ -119,23 +111,52 @@ func (e *Estimator) merge(s state) {
 	e.unseen.merge(s.Unseen)
 	e.ratios.mu.Lock()
 	for _, r := range s.Ratios {
-		k := ratioKey{r.Provider, r.Model, r.Class}
+		k := ratioKey{r.Provider, r.Model, r.Class, r.Team}
 		old, known := e.ratios.all[k]
 		if r.Answers > old.answers && (known || len(e.ratios.all) < e.ratios.most) {
-			e.ratios.all[k] = ratio{r.Mean, r.Deviation, cmp.Or(r.Spread, spreadFirst), r.Weight, r.Answers}
+			e.ratios.put(k, ratio{r.Mean, r.Deviation, cmp.Or(r.Spread, spreadFirst), r.Weight, r.Answers})
 		}
 	}
 	e.ratios.mu.Unlock()
-	e.outputs.mu.Lock()
-	defer e.outputs.mu.Unlock()
-	for _, o := range s.Outputs {
-		k := outputKey{o.Team, o.Model}
-		h := o.histogram()
-		old := e.outputs.all[k]
-		if old == nil && len(e.outputs.all) < e.outputs.most || old != nil && h.total > old.total {
-			e.outputs.all[k] = h
+	e.outputs.merge(s.Outputs)
+	e.hidden.merge(s.Hidden)
+}
+
+// states returns what was learned.
+func (o *outputs) states() (all []outputState) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	for k, h := range o.all {
+		s := outputState{Team: k.team, Model: k.model, Kinds: k.kinds, Slots: map[int]uint16{}}
+		for i, n := range h.slots {
+			if n > 0 {
+				s.Slots[i] = n
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// merge takes from another instance what it has seen more often.
+func (o *outputs) merge(others []outputState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range others {
+		k := outputKey{s.Team, s.Model, s.Kinds}
+		h := s.histogram()
+		old := o.all[k]
+		if old == nil && len(o.all) < o.most || old != nil && h.total > old.total {
+			o.all[k] = h
 		}
 	}
+}
+
+// clear forgets everything.
+func (o *outputs) clear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.all)
 }
 
 func (o outputState) histogram() *sizes {
@@ -169,7 +190,7 @@ func parseState(snapshot []byte) (state, error) {
 			}
 		}
 	}
-	for _, o := range s.Outputs {
+	for _, o := range slices.Concat(s.Outputs, s.Hidden) {
 		for i, n := range o.Slots {
 			if i < 0 || i >= outputSlots || n > outputWindow {
 				return state{}, fmt.Errorf("outputs of %s/%s: slot %d with %d", o.Team, o.Model, i, n)

@@ -15,7 +15,7 @@ func taught(model string, n int, ratio float64, output tokens.Count) *Estimator 
 	rules := Rules{Provider: "p", Model: model, Team: "search", Flavor: "vllm", Learned: true}
 	for range n {
 		e.Observe(Observation{
-			Rules: rules, Estimate: Estimate{base: 1000}, Used: tokens.Usage{Input: tokens.Count(1000 * ratio), Output: output},
+			Rules: rules, Estimate: Estimate{base: 1000, kinds: hiddenContext}, Used: tokens.Usage{Input: tokens.Count(1000 * ratio), Output: output},
 			InputKnown: true, OutputKnown: true, Complete: true,
 		})
 	}
@@ -24,8 +24,9 @@ func taught(model string, n int, ratio float64, output tokens.Count) *Estimator 
 
 // same tells whether two estimators know the same.
 func same(a, b *Estimator) bool {
-	return maps.Equal(a.ratios.all, b.ratios.all) &&
-		maps.EqualFunc(a.outputs.all, b.outputs.all, func(x, y *sizes) bool { return *x == *y })
+	histograms := func(x, y *sizes) bool { return *x == *y }
+	return maps.Equal(a.ratios.all, b.ratios.all) && maps.Equal(a.ratios.shared, b.ratios.shared) &&
+		maps.EqualFunc(a.outputs.all, b.outputs.all, histograms) && maps.EqualFunc(a.hidden.all, b.hidden.all, histograms)
 }
 
 func TestWhatWasLearnedOutlivesARestart(t *testing.T) {
@@ -59,7 +60,7 @@ func TestMergingKeepsTheRecordOfMoreAnswers(t *testing.T) {
 	if !same(much, little) || len(much.ratios.all) != 2 {
 		t.Errorf("%v and %v, want the same two models", much.ratios.all, little.ratios.all)
 	}
-	if got := little.ratios.expect(ratioKey{"p", "m", ""}); got != 1.5 {
+	if got := little.ratios.expect(ratioKey{"p", "m", "", "search"}); got != 1.5 {
 		t.Errorf("the ratio is %v, want that of more answers", got)
 	}
 }
@@ -69,7 +70,7 @@ func TestASnapshotOfBeforeSpreadsWereLearnedIsTaken(t *testing.T) {
 	if err := e.Merge([]byte(`{"version":1,"ratios":[{"provider":"p","model":"m","mean":1.5,"deviation":0.1,"weight":50,"answers":99}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.ratios.reserve(ratioKey{"p", "m", ""}); got != 1.5+spreadFirst*0.1 {
+	if got := e.ratios.reserve(ratioKey{"p", "m", "", ""}); got != 1.5+spreadFirst*0.1 {
 		t.Errorf("%v is reserved, want %v", got, 1.5+spreadFirst*0.1)
 	}
 }
@@ -77,8 +78,8 @@ func TestASnapshotOfBeforeSpreadsWereLearnedIsTaken(t *testing.T) {
 func TestMergingStaysWithinTheBound(t *testing.T) {
 	big := New(Config{})
 	for i := range 50 {
-		big.ratios.observe(ratioKey{"p", fmt.Sprint(i), ""}, 100, 200)
-		big.outputs.observe(outputKey{"t", fmt.Sprint(i)}, 5)
+		big.ratios.observe(ratioKey{"p", fmt.Sprint(i), "", ""}, 100, 200)
+		big.outputs.observe(outputKey{"t", fmt.Sprint(i), 0}, 5)
 	}
 	small := New(Config{LearnedModels: 10})
 	if err := small.Merge(big.Snapshot()); err != nil {
@@ -102,6 +103,7 @@ func TestASnapshotThatIsNoneIsRefusedWhole(t *testing.T) {
 		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"9999":1}}]}`,
 		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"-1":1}}]}`,
 		`{"version":1,"outputs":[{"team":"t","model":"m","slots":{"1":60000}}]}`,
+		`{"version":1,"hidden":[{"team":"t","model":"m","kinds":1,"slots":{"1":60000}}]}`,
 	} {
 		if e.Restore([]byte(bad)) == nil || e.Merge([]byte(bad)) == nil {
 			t.Errorf("%s is taken", bad)

@@ -31,7 +31,7 @@ type tally struct {
 	several bool // tools were called together, and what follows may be their results
 	newline int  // tokens that a line feed would add to the first system message
 	sampled bool
-	hidden  bool // the model reads more than the body shows
+	hidden  hiddenKinds
 }
 
 // add adds what b has to t.
@@ -51,7 +51,7 @@ func (t *tally) add(b *tally) {
 	}
 	t.several = b.several
 	t.sampled = t.sampled || b.sampled
-	t.hidden = t.hidden || b.hidden
+	t.hidden |= b.hidden
 }
 
 // parts are the tally in the tokens of a model whose factor for text is start.

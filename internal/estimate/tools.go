@@ -103,8 +103,10 @@ func (r *reader) declare(raw []byte, layout layout) {
 		r.t.tools += r.json(raw)
 		return
 	}
-	for e := jsonscan.ElementsAt(raw, 0); e.Next() && !r.t.hidden; {
-		r.t.hidden = !isDeclared(e.Bytes())
+	for e := jsonscan.ElementsAt(raw, 0); e.Next() && r.t.hidden&hiddenTools == 0; {
+		if !isDeclared(e.Bytes()) {
+			r.t.hidden |= hiddenTools
+		}
 	}
 	if !r.model.chat.typescript || len(raw) > renderedBytes {
 		r.t.tools += r.json(raw)

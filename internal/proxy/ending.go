@@ -129,7 +129,7 @@ func metered(p *plan, o outcome, status int, r dialect.Report) ending {
 
 // inputOf is the input of a call that its i-th target had and did not report.
 func (p *plan) inputOf(i int) tokens.Count {
-	return max(p.expectedOf(i).Input, p.unseenBy(i).Input)
+	return max(p.expectedOf(i).Shown().Input, p.unseenBy(i).Input)
 }
 
 // produced is the output that the i-th target has produced for r, as far as it

@@ -46,7 +46,7 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	if p := rec.plan; p != nil {
 		e.Model = p.call.Model
 		e.Reserved = p.reserved().Total()
-		e.MicroUSD = p.model.cost(rec.ending.usage)
+		e.MicroUSD = p.model.cost(p.byOperation(rec.ending.usage))
 	}
 	if rec.target.Provider != nil {
 		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.modelThere()

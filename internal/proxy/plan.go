@@ -58,22 +58,35 @@ type plan struct {
 
 // reserved is the usage that the estimate stands for: no cache reads, and all
 // the output that the request allows.
-func (p *plan) reserved() tokens.Usage {
-	return tokens.Usage{Input: p.estimate.Input, Output: p.estimate.Output, Tiers: p.estimate.Allows.Tiers}
+func (p *plan) reserved() tokens.Usage { return reserved(p.estimate) }
+
+func reserved(e estimate.Estimate) tokens.Usage {
+	return tokens.Usage{Input: e.Input, Output: e.Output, Tiers: e.Allows.Tiers}
 }
 
-// reserves is what p takes from a limit of unit: of money at the dearest that
-// the request allows.
-func (p *plan) reserves(unit budget.Unit) int64 {
-	if unit == budget.USD && !p.flat {
-		return p.model.most(p.reserved(), p.estimate.Allows)
+// reserves is what p takes from l: of money at the dearest that the request
+// allows. Hidden input, which is a guess, takes at most all that l can have: it
+// must not refuse for ever what would fit without it.
+func (p *plan) reserves(l *budget.Limit) int64 {
+	need := p.needs(l.Unit, p.estimate)
+	if p.estimate.Parts.Hidden > 0 && need > l.Capacity() {
+		return max(l.Capacity(), p.needs(l.Unit, p.estimate.Shown()))
 	}
-	return p.model.amount(unit, p.reserved(), p.requests)
+	return need
+}
+
+// needs is what a call with an estimate can come to in a limit of unit.
+func (p *plan) needs(unit budget.Unit, e estimate.Estimate) int64 {
+	if unit == budget.USD && !p.flat {
+		return p.model.most(reserved(e), e.Allows)
+	}
+	return p.model.amount(unit, reserved(e), p.requests)
 }
 
 // amounts is what usage counts for in each line of the plan; nothing where a
 // slot was taken, which comes back.
 func (p *plan) amounts(u tokens.Usage, requests int64) []int64 {
+	u = p.byOperation(u)
 	used := make([]int64, len(p.lines))
 	for i, l := range p.lines {
 		if l.Limit.Unit != budget.Concurrency {
@@ -81,6 +94,26 @@ func (p *plan) amounts(u tokens.Usage, requests int64) []int64 {
 		}
 	}
 	return used
+}
+
+// byOperation is u with the classes that follow from what was called, where the
+// answer tells none and the model has prices for them: a picture's tokens are
+// those of pictures, and so on.
+func (p *plan) byOperation(u tokens.Usage) tokens.Usage {
+	set := func(c tokens.Class, part *tokens.Count, n tokens.Count) {
+		if *part == 0 && p.model.Prices.Has(c) {
+			*part = n
+		}
+	}
+	switch p.call.Endpoint.Operation {
+	case dialect.Images:
+		set(tokens.ImageOutput, &u.ImageOutput, u.Output)
+	case dialect.Speech:
+		set(tokens.AudioOutput, &u.AudioOutput, u.Output)
+	case dialect.Transcribe:
+		set(tokens.AudioInput, &u.AudioInput, u.Input)
+	}
+	return u
 }
 
 // limitedBy is X-LLMGW-Limited-By for a line. A limit that counts each model
@@ -131,7 +164,7 @@ func (r *Rules) lines(p *plan) []budget.Line {
 			if p.flat && l.Unit == budget.USD {
 				continue // a flat charge has no price
 			}
-			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.reserves(l.Unit)})
+			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.reserves(l)})
 		}
 	}
 	return lines

@@ -182,7 +182,7 @@ func (g *Gateway) blocked(who caller) error {
 func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	j := upstream.Job{
 		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
-		Input: p.estimate.Input, Output: p.estimate.Output,
+		Input: p.estimate.Shown().Input, Output: p.estimate.Output, // a provider judges by the body, too
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
 		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed,
 		Check: g.checkOf(p),

@@ -214,6 +214,9 @@ func (p *Prices) Most(u Usage, a Allows) Count {
 	return sum.units()
 }
 
+// Has reports whether c has a price of its own. A nil Prices has none.
+func (p *Prices) Has(c Class) bool { return p != nil && p.set&(1<<c) != 0 }
+
 // Unpriced returns the names of what u has and p has no price of its own for.
 func (p *Prices) Unpriced(u Usage) []string {
 	var names []string
