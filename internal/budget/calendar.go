@@ -119,7 +119,8 @@ func (calendar) fresh(c *Counter, b Bounds, now int64) {
 
 // advance moves the counter to the period that now is in. With b, which is
 // of the same rules or newer, it also takes over b's bounds; what was used in a
-// period that is not over stays used.
+// period that is not over stays used. A clock that steps back into the period
+// before, or further, finds what was used there, and since.
 func (calendar) advance(c *Counter, b Bounds, now int64) {
 	if now < c.Start && now >= c.Start-clockSlack {
 		return
@@ -132,14 +133,28 @@ func (calendar) advance(c *Counter, b Bounds, now int64) {
 		b = Bounds{c.Start, c.End, c.Next}
 	}
 	c.setBounds(b.at(now))
-	if over {
+	switch {
+	case over:
+		c.PrevMark, c.Prev = c.Mark, c.Used
+		if c.Mark >= c.Start { // counted under a wrong clock: that period has begun by now
+			c.Prev = 0
+		}
 		c.Mark, c.Used, c.Open = c.Start, 0, 0
+	case c.Prev > 0 && c.Start <= c.PrevMark:
+		c.Mark, c.Used = c.PrevMark, min(c.Prev+c.Used, c.Capacity+c.Debt)
+		c.PrevMark, c.Prev = 0, 0
+	}
+	if c.Prev == 0 {
+		c.PrevMark = 0
 	}
 }
 
 func (c *Counter) setBounds(b Bounds) { c.Start, c.End, c.Next = b.Start, b.End, b.Next }
 
-func (calendar) adopt(c *Counter, r Rules) { c.Used = min(c.Used, r.Capacity+r.Debt) }
+func (calendar) adopt(c *Counter, r Rules) {
+	c.Used = min(c.Used, r.Capacity+r.Debt)
+	c.Prev = min(c.Prev, r.Capacity+r.Debt)
+}
 
 func (calendar) judge(c *Counter, cost, now int64) (Outcome, int64) {
 	switch {

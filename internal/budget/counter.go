@@ -25,7 +25,9 @@ type Counter struct {
 	Claimed, ClaimedAt, ClaimEnds int64
 
 	Used int64 // calendar, window: in the period; log: in all
-	Prev int64 // window: in the period before
+	Prev int64 // calendar, window: in the period before
+	// PrevMark names the calendar period of Prev; 0 if nothing was used in it.
+	PrevMark int64
 	// Mark names a calendar's period, Start and End bound it, Next is the end of
 	// the next. A window has Start only.
 	Mark, Start, End, Next int64

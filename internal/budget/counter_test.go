@@ -95,7 +95,7 @@ func TestS25_ACounterLivesUntilANewOneWouldBeTheSame(t *testing.T) {
 		{"a full bucket", minuteBucket(60), 0, 0},
 		{"a bucket in debt", minuteBucket(60), 120, 120_000},
 		{"a bucket that begins empty", empty, 1, forever},
-		{"a month", month, 10, BoundsOf(month, now).End - now},
+		{"a month, and the next, from which a clock may step back", month, 10, BoundsOf(month, now).Next - now},
 		{"a window", window, 10, now - now%60_000 + 120_000 - now},
 		{"a log", log, 1, 60_000},
 	} {

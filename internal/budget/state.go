@@ -15,7 +15,7 @@ func (c *Counter) Reset(now int64) int64 { return c.kind.algorithm().reset(c, no
 // Life is how long the counter must be kept, in ms: until a new one would be
 // the same, and while a reservation is open on it (S25).
 func (c *Counter) Life(now int64) int64 {
-	life := max(c.Reset(now), c.Paused-now, c.ClaimEnds-now)
+	life := max(c.Reset(now), c.Paused-now, c.ClaimEnds-now, c.Next-now)
 	if c.Empty {
 		life = forever
 	}

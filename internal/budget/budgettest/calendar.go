@@ -106,6 +106,29 @@ var calendarCases = []testCase{
 		b.left(usd, 40, 60)
 		b.refuseFor(budget.Spent, 17*24*3600_000, line(usd, 50))
 	}},
+	{"S20 a clock over a period's end and back keeps what was used in both", func(b *table) {
+		usd := monthly(100, time.UTC)
+		end := time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)
+		b.to(end.Add(-time.Hour))
+		b.grant(line(usd, 60))
+		b.to(end.Add(time.Hour)) // it is wrong
+		b.grant(line(usd, 30))
+		b.left(usd, 70, 30)
+		b.to(end.Add(-time.Hour))
+		b.left(usd, 10, 30)
+		b.refuseFor(budget.Spent, 3600_000, line(usd, 11))
+		b.to(end)
+		b.grant(line(usd, 100))
+	}},
+	{"S20 what a clock skipped is not charged to the period that it returns to", func(b *table) {
+		usd := monthly(100, time.UTC)
+		b.to(time.Date(2027, 1, 15, 0, 0, 0, 0, time.UTC))
+		b.grant(line(usd, 60))
+		b.to(time.Date(2027, 3, 15, 0, 0, 0, 0, time.UTC))
+		b.grant(line(usd, 30))
+		b.to(time.Date(2027, 2, 15, 0, 0, 0, 0, time.UTC))
+		b.left(usd, 70, 30)
+	}},
 	{"S22 another time zone keeps what was used in the period", func(b *table) {
 		usd := monthly(100, time.UTC)
 		moved := with(monthly(100, zone(b, "Asia/Tokyo")), func(l *budget.Limit) { l.Version = 2 })

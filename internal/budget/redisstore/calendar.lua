@@ -1,7 +1,8 @@
 -- calendar.lua: calendar periods. The same in Go: budget/calendar.go.
 --
 -- Of the rules x, y, z are start, end, next of the period that the sender is in.
--- Stored: mark, start, end, next, used.
+-- Stored: mark, start, end, next, used, followed by prev_mark and prev, the mark of
+-- the period before and what was used in it, if that was anything.
 
 CALENDAR = COUNTED
 
@@ -20,7 +21,7 @@ end
 
 function CALENDAR.fresh(c, r, now)
   c.start, c.stop, c.next = period(r.x, r.y, r.z, now)
-  c.mark, c.used = c.start, 0
+  c.mark, c.used, c.prev_mark, c.prev = c.start, 0, 0, 0
 end
 
 -- advance moves the counter to the period that now is in, by the bounds of own
@@ -36,11 +37,19 @@ function CALENDAR.advance(c, own, now)
     return
   end
   c.start, c.stop, c.next = period(s, e, n, now)
-  if over then c.mark, c.used, c.open = c.start, 0, 0 end
+  if over then
+    c.prev_mark, c.prev = c.mark, c.mark < c.start and c.used or 0
+    c.mark, c.used, c.open = c.start, 0, 0
+  elseif c.prev > 0 and c.start <= c.prev_mark then
+    c.mark, c.used = c.prev_mark, min(c.prev + c.used, c.capacity + c.debt)
+    c.prev = 0
+  end
+  if c.prev == 0 then c.prev_mark = 0 end
 end
 
 function CALENDAR.adopt(c, r)
   c.used = min(c.used, r.capacity + r.debt)
+  c.prev = min(c.prev, r.capacity + r.debt)
 end
 
 function CALENDAR.judge(c, cost, now)
@@ -68,9 +77,11 @@ function CALENDAR.reset(c, now)
 end
 
 function CALENDAR.load(c, s, v, w, x, y, z)
-  c.mark, c.start, c.stop, c.next, c.used = v, w, x, y, z
+  c.mark, c.start, c.stop, c.next, c.used, c.prev_mark, c.prev = v, w, x, y, z, 0, 0
+  if #s > STATE_SIZE then c.prev_mark, c.prev = unpack_struct('<dd', s, STATE_SIZE + 1) end
 end
 
 function CALENDAR.dump(c)
-  return c.mark, c.start, c.stop, c.next, c.used
+  local before = c.prev > 0 and pack('<dd', c.prev_mark, c.prev)
+  return c.mark, c.start, c.stop, c.next, c.used, before
 end

@@ -351,6 +351,8 @@ type calendarModel struct {
 	m                  *modelled
 	period, start, end int64
 	used               int64
+	before             int64 // used in the period before
+	beforePeriod       int64
 }
 
 func month(now int64) (start, end int64) {
@@ -365,7 +367,16 @@ func (c *calendarModel) advance(now int64) {
 	over := now >= c.end
 	c.start, c.end = month(now)
 	if over {
+		c.beforePeriod, c.before = c.period, c.used
+		if c.period >= c.start { // used while the clock was wrong
+			c.before = 0
+		}
 		c.period, c.used, c.m.open = c.start, 0, 0
+		return
+	}
+	if c.start <= c.beforePeriod && c.before > 0 { // the clock is back where that was used
+		c.period, c.used = c.beforePeriod, min(c.used+c.before, c.m.limit.Amount+c.m.limit.MaxDebt)
+		c.before = 0
 	}
 }
 
@@ -400,6 +411,7 @@ func (c *calendarModel) remaining(int64) int64   { return c.m.limit.Amount - c.u
 func (c *calendarModel) current(mark int64) bool { return mark == c.period }
 func (c *calendarModel) adopt(l *budget.Limit, _ int64) {
 	c.used = min(c.used, l.Amount+l.MaxDebt)
+	c.before = min(c.before, l.Amount+l.MaxDebt)
 	c.m.limit = l
 }
 

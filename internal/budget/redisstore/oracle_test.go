@@ -622,6 +622,9 @@ func decodeCounter(s string) storedCounter {
 		}
 	case 3:
 		c.Mark, c.Start, c.End, c.Next, c.Used = v, w, x, y, z
+		if len(s) > 98 {
+			c.PrevMark, c.Prev = number(s, 98), number(s, 106)
+		}
 	case 4:
 		c.Window, c.Start, c.Used, c.Prev = v, w, x, y
 	case 5:
@@ -652,7 +655,7 @@ func (c *storedCounter) differs(want *budget.Counter, now int64) string {
 		{"version", c.Version, want.Version}, {"capacity", c.Capacity, want.Capacity}, {"debt", c.Debt, want.Debt},
 		{"num", c.Num, want.Num}, {"den", c.Den, want.Den}, {"bank", c.Bank, want.Bank}, {"window", c.Window, want.Window},
 		{"holds", c.Holds, want.Holds}, {"open", c.Open, want.Open}, {"until", c.Until, want.Until}, {"paused", c.Paused, want.Paused},
-		{"level", c.Level, want.Level}, {"used", c.Used, want.Used}, {"prev", c.Prev, want.Prev},
+		{"level", c.Level, want.Level}, {"used", c.Used, want.Used}, {"prev", c.Prev, want.Prev}, {"prev mark", c.PrevMark, want.PrevMark},
 		{"mark", c.Mark, want.Mark}, {"start", c.Start, want.Start}, {"end", c.End, want.End}, {"next", c.Next, want.Next},
 		{"claimed", c.Claimed, want.Claimed}, {"claimed at", c.ClaimedAt, want.ClaimedAt}, {"claim's end", c.ClaimEnds, want.ClaimEnds},
 		{"life", c.Life(now), want.Life(now)},

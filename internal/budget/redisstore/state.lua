@@ -12,6 +12,7 @@
 local function life(c, now)
   local l = max(reset(c, now), c.paused - now)
   if c.claimed > 0 then l = max(l, c.claim_ends - now) end
+  if c.next then l = max(l, c.next - now) end
   if c.empty == 1 then l = FOREVER end
   if c.holds > 0 then l = max(l, c.deadline - now) end
   return l
