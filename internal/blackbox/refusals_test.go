@@ -78,9 +78,9 @@ func TestEachRefusalIsToldAsItsKindIs(t *testing.T) {
 			before: func(w *world) { w.Post(secret, chat, ask("sim-out1")) },
 			body:   ask("sim-out1"), status: 503, code: "upstream_capacity", kind: "requests", by: "provider/sim/requests", retry: sleepIt, capacity: 6},
 		{what: "nobody is there", upstream: "gone/x", setup: setup{models: "{name: lost, targets: [{provider: gone, model: x}]}", providers: "{name: gone, dialect: openai, base_url: \"http://127.0.0.1:1/v1\", retries: {attempts: 0}}"},
-			body: ask("lost"), status: 502, code: "upstream_error", kind: "invalid_request_error", retry: anything},
+			body: ask("lost"), status: 502, code: "upstream_error", kind: "server_error", retry: anything},
 		{what: "it is silent", upstream: "sim/sim-hang", setup: setup{provider: "timeouts: {first_byte: 200ms}\nretries: {attempts: 0}"},
-			body: ask("sim-hang"), status: 504, code: "upstream_timeout", kind: "invalid_request_error", retry: anything},
+			body: ask("sim-hang"), status: 504, code: "upstream_timeout", kind: "server_error", retry: anything},
 		{what: "too large", setup: setup{server: "max_body_bytes: 1KiB"},
 			body: ask("sim", `"user":"`+strings.Repeat("x", 1000)+`"`), status: 413, code: "request_too_large", kind: "invalid_request_error", retry: tooLong},
 	} {

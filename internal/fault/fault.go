@@ -21,6 +21,7 @@ const (
 	NotFound            Code = "not_found"
 	MethodNotAllowed    Code = "method_not_allowed"
 	RequestTooLarge     Code = "request_too_large"
+	UpgradeRequired     Code = "upgrade_required"
 	InvalidRequest      Code = "invalid_request"
 	ExceedsLimit        Code = "exceeds_limit"
 	RateLimitExceeded   Code = "rate_limit_exceeded"

@@ -118,7 +118,7 @@ func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
 
 // refused notes that the call is answered with e.
 func (rec *record) refused(e *fault.Error) {
-	rec.status, rec.code, rec.cause = statusOf(e), e.Code, causeOf(e)
+	rec.status, rec.code, rec.cause = dialect.StatusOf(e), e.Code, causeOf(e)
 	if e.Limit != nil {
 		rec.limitedBy = e.Limit.By
 	}
@@ -126,7 +126,7 @@ func (rec *record) refused(e *fault.Error) {
 		return // it was settled already, by what went wrong
 	}
 	switch e.Code {
-	case fault.InvalidRequest, fault.RequestTooLarge, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey:
+	case fault.InvalidRequest, fault.RequestTooLarge, fault.UpgradeRequired, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey:
 		rec.ending = refunded(invalid)
 	case fault.Internal:
 		rec.ending = refunded(internalError)

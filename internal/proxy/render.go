@@ -10,37 +10,6 @@ import (
 	"llmgw/internal/upstream"
 )
 
-// statusOf is the one map from a fault to an HTTP status.
-func statusOf(e *fault.Error) int {
-	if e.Status != 0 {
-		return e.Status
-	}
-	switch e.Code {
-	case fault.InvalidAPIKey:
-		return http.StatusUnauthorized
-	case fault.Blocked, fault.ModelNotAllowed:
-		return http.StatusForbidden
-	case fault.ModelNotFound, fault.NotFound:
-		return http.StatusNotFound
-	case fault.MethodNotAllowed:
-		return http.StatusMethodNotAllowed
-	case fault.RequestTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case fault.InvalidRequest, fault.ExceedsLimit:
-		return http.StatusBadRequest
-	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
-		return http.StatusTooManyRequests
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
-		return http.StatusServiceUnavailable
-	case fault.UpstreamError:
-		return http.StatusBadGateway
-	case fault.UpstreamTimeout:
-		return http.StatusGatewayTimeout
-	default:
-		return http.StatusInternalServerError
-	}
-}
-
 // writeFault answers with e in d's shape. It returns the status.
 func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, requestID string) int {
 	doc := d.Refusal(e, requestID)
@@ -55,7 +24,7 @@ func writeFault(w http.ResponseWriter, d dialect.Dialect, e *fault.Error, reques
 		h.Set("X-Llmgw-Limited-By", e.Limit.By)
 	}
 	writeRetry(h, e)
-	status := statusOf(e)
+	status := dialect.StatusOf(e)
 	w.WriteHeader(status)
 	_, _ = w.Write(doc.Body) // the client is gone: nobody is left to tell
 	return status

@@ -41,36 +41,18 @@ func appendError(b []byte, e *fault.Error, requestID string) []byte {
 	return append(b, '}')
 }
 
-// passedOn are Anthropic's names for the statuses that a failed provider gave.
-var passedOn = map[int]string{
+// types are Anthropic's names for kinds of errors, by status.
+var types = map[int]string{
 	400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error", 404: "not_found_error",
-	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
+	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 504: "timeout_error", 529: "overloaded_error",
 }
 
 // errorType is Anthropic's name for the kind of a failure.
 func errorType(e *fault.Error) string {
-	if name, ok := passedOn[e.Status]; ok && e.Code == fault.UpstreamError {
-		return name
+	if e.Code == fault.UpstreamCapacity || e.Code == fault.Overloaded {
+		return types[529]
 	}
-	switch e.Code {
-	case fault.InvalidAPIKey:
-		return "authentication_error"
-	case fault.Blocked, fault.ModelNotAllowed:
-		return "permission_error"
-	case fault.ModelNotFound, fault.NotFound:
-		return "not_found_error"
-	case fault.RequestTooLarge:
-		return "request_too_large"
-	case fault.InvalidRequest, fault.ExceedsLimit, fault.MethodNotAllowed:
-		return "invalid_request_error"
-	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
-		return "rate_limit_error"
-	case fault.UpstreamCapacity:
-		return "overloaded_error"
-	case fault.UpstreamTimeout:
-		return "timeout_error"
-	}
-	return "api_error"
+	return dialect.KindOf(e, types)
 }
 
 // errorCode is the fault's own, but for a spent budget: the official client

@@ -42,36 +42,16 @@ func appendError(b []byte, e *fault.Error) []byte {
 	return append(b, '}')
 }
 
-// passedOn are AWS's names for the statuses that a failed provider gave.
-var passedOn = map[int]string{
-	400: "ValidationException", 403: "AccessDeniedException", 404: "ResourceNotFoundException", 408: "ModelTimeoutException",
-	429: "ThrottlingException", 500: "InternalServerException", 503: "ServiceUnavailableException",
+// exceptions are AWS's names for kinds of errors, by status.
+var exceptions = map[int]string{
+	400: "ValidationException", 401: "UnrecognizedClientException", 403: "AccessDeniedException", 404: "ResourceNotFoundException", 408: "ModelTimeoutException",
+	429: "ThrottlingException", 500: "InternalServerException", 502: "ModelErrorException", 503: "ServiceUnavailableException", 504: "ModelTimeoutException",
 }
 
 // exception is AWS's name for the kind of a failure.
 func exception(e *fault.Error) string {
-	if name, ok := passedOn[e.Status]; ok && e.Code == fault.UpstreamError {
-		return name
-	}
-	switch e.Code {
-	case fault.InvalidAPIKey:
-		return "UnrecognizedClientException"
-	case fault.Blocked, fault.ModelNotAllowed:
-		return "AccessDeniedException"
-	case fault.ModelNotFound, fault.NotFound:
-		return "ResourceNotFoundException"
-	case fault.InvalidRequest, fault.ExceedsLimit, fault.MethodNotAllowed, fault.RequestTooLarge:
-		return "ValidationException"
-	case fault.RateLimitExceeded, fault.ConcurrencyExceeded, fault.Held:
-		return "ThrottlingException"
-	case fault.InsufficientQuota:
+	if e.Code == fault.InsufficientQuota {
 		return "ServiceQuotaExceededException"
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
-		return "ServiceUnavailableException"
-	case fault.UpstreamTimeout:
-		return "ModelTimeoutException"
-	case fault.UpstreamError:
-		return "ModelErrorException"
 	}
-	return "InternalServerException"
+	return dialect.KindOf(e, exceptions)
 }

@@ -153,17 +153,6 @@ func TestARefusalHasGooglesDetails(t *testing.T) {
 	if got := string(New().ErrorEvent(e, "r")); strings.Contains(got, "RetryInfo") || !strings.HasPrefix(got, "data: {") || !strings.HasSuffix(got, "\r\n\r\n") {
 		t.Errorf("got %q", got)
 	}
-	for code, want := range map[fault.Code]int{
-		fault.InvalidAPIKey: 401, fault.Blocked: 403, fault.NotFound: 404, fault.MethodNotAllowed: 405, fault.RequestTooLarge: 413, fault.InvalidRequest: 400,
-		fault.Held: 429, fault.UpstreamCapacity: 503, fault.UpstreamError: 502, fault.UpstreamTimeout: 504, fault.Internal: 500,
-	} {
-		if got, _ := statusOf(&fault.Error{Code: code}); got != want {
-			t.Errorf("%s is %d, want %d", code, got, want)
-		}
-	}
-	if got, _ := statusOf(&fault.Error{Code: fault.UpstreamError, Status: 529}); got != 529 {
-		t.Errorf("a status that is passed on is %d, want 529", got)
-	}
 }
 
 func TestAnErrorInThePlaceOfAnArrayIsOne(t *testing.T) {

@@ -46,13 +46,12 @@ func (Dialect) ErrorEvent(e *fault.Error, requestID string) []byte {
 }
 
 func appendError(b []byte, e *fault.Error, requestID string) []byte {
-	code, status := statusOf(e)
 	b = append(b, `{"error":{"code":`...)
-	b = strconv.AppendInt(b, int64(code), 10)
+	b = strconv.AppendInt(b, int64(dialect.StatusOf(e)), 10)
 	b = append(b, `,"message":`...)
 	b = request.AppendString(b, e.Message)
 	b = append(b, `,"status":`...)
-	b = request.AppendString(b, status)
+	b = request.AppendString(b, dialect.KindOf(e, statuses))
 	b = append(b, `,"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`...)
 	b = request.AppendString(b, string(e.Code))
 	b = append(b, `,"domain":"llmgw","metadata":{"request_id":`...)
@@ -81,43 +80,8 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%03ds", ms/1000, ms%1000)
 }
 
-// passedOn are Google's names for the statuses that a failed provider gave.
-var passedOn = map[int]string{
-	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
-	500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
-}
-
-// statusOf is Google's pair of a number and a name for a fault.
-func statusOf(e *fault.Error) (code int, name string) {
-	switch e.Code {
-	case fault.InvalidAPIKey:
-		code, name = 401, "UNAUTHENTICATED"
-	case fault.Blocked, fault.ModelNotAllowed:
-		code, name = 403, "PERMISSION_DENIED"
-	case fault.ModelNotFound, fault.NotFound:
-		code, name = 404, "NOT_FOUND"
-	case fault.MethodNotAllowed:
-		code, name = 405, "UNIMPLEMENTED"
-	case fault.RequestTooLarge:
-		code, name = 413, "INVALID_ARGUMENT"
-	case fault.InvalidRequest, fault.ExceedsLimit:
-		code, name = 400, "INVALID_ARGUMENT"
-	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:
-		code, name = 429, "RESOURCE_EXHAUSTED"
-	case fault.UpstreamCapacity, fault.LimiterUnavailable, fault.Overloaded, fault.ShuttingDown:
-		code, name = 503, "UNAVAILABLE"
-	case fault.UpstreamError:
-		code, name = 502, "UNAVAILABLE"
-	case fault.UpstreamTimeout:
-		code, name = 504, "DEADLINE_EXCEEDED"
-	default:
-		code, name = 500, "INTERNAL"
-	}
-	if e.Status != 0 {
-		code = e.Status
-		if passed, ok := passedOn[code]; ok {
-			name = passed
-		}
-	}
-	return code, name
+// statuses are Google's names for kinds of errors, by their number.
+var statuses = map[int]string{
+	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 405: "UNIMPLEMENTED", 426: "FAILED_PRECONDITION",
+	429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 529: "UNAVAILABLE",
 }

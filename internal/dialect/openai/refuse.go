@@ -37,7 +37,11 @@ func appendError(b []byte, e *fault.Error) []byte {
 	return append(b, "}}"...)
 }
 
-// errorType is the unit of the limit that refused for now, as OpenAI does it.
+// types are OpenAI's names for kinds of errors, by status.
+var types = map[int]string{400: "invalid_request_error", 403: "permission_error", 429: "requests", 500: "server_error"}
+
+// errorType is the unit of the limit that refused for now, as OpenAI does it,
+// else the kind, by which clients decide whether to retry or to fall back.
 func errorType(e *fault.Error) string {
 	switch {
 	case e.Code == fault.InsufficientQuota:
@@ -45,5 +49,5 @@ func errorType(e *fault.Error) string {
 	case e.Limit != nil && e.Code != fault.ExceedsLimit:
 		return e.Limit.Unit
 	}
-	return "invalid_request_error"
+	return dialect.KindOf(e, types)
 }
