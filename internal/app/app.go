@@ -18,7 +18,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -81,8 +80,6 @@ type App struct {
 	cut       context.CancelCauseFunc // ends all calls
 	graceEnds time.Time               // when a stop must have ended, once it has begun
 
-	certificate atomic.Pointer[tls.Certificate] // the data plane's; nil: plain HTTP
-
 	config    atomic.Pointer[config.Config]
 	operators atomic.Pointer[http.Handler] // the admin plane's
 	reloading sync.Mutex
@@ -92,6 +89,8 @@ type App struct {
 	warm      atomic.Bool // the vocabulary is read: the first request is as fast as any
 	draining  atomic.Bool
 	untold    atomic.Pointer[proxy.Enforcement] // the main switch, if the store does not know of it yet
+
+	crowded telemetry.Sampler // of the log's lines about connections that were closed
 
 	unreadable string // what synchronize last told of blocks that cannot be read
 }

@@ -7,7 +7,7 @@ import (
 	"llmgw/internal/config"
 )
 
-// loadCertificate reads the data plane's certificate; nil: it speaks plain HTTP.
+// loadCertificate reads a plane's certificate; nil: it speaks plain HTTP.
 func loadCertificate(t config.TLS) (*tls.Certificate, error) {
 	if t.CertFile == "" {
 		return nil, nil
@@ -19,10 +19,21 @@ func loadCertificate(t config.TLS) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
+// renew puts a plane's new certificate in force for the connections that begin
+// from now on. It reports whether the plane speaks TLS as the file wants it:
+// that changes with a restart only.
+func (s *server) renew(cert *tls.Certificate) bool {
+	if (s.certificate.Load() == nil) != (cert == nil) {
+		return false
+	}
+	s.certificate.Store(cert)
+	return true
+}
+
 // tlsConfig serves the certificate that is in force when a connection begins.
-func (a *App) tlsConfig() *tls.Config {
+func (s *server) tlsConfig() *tls.Config {
 	return &tls.Config{
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificate.Load(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },
 		MinVersion:     tls.VersionTLS12,
 	}
 }

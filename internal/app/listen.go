@@ -2,14 +2,17 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/config"
+	"llmgw/internal/fault"
 	"llmgw/internal/proxy"
 )
 
@@ -29,14 +32,15 @@ const (
 
 // server is one listener and what serves it.
 type server struct {
-	http     *http.Server
-	listener net.Listener
+	http        *http.Server
+	listener    net.Listener
+	certificate atomic.Pointer[tls.Certificate] // nil: plain HTTP
 }
 
 func (s *server) addr() string { return s.listener.Addr().String() }
 
 // servers are the two planes.
-type servers struct{ data, admin server }
+type servers struct{ data, admin *server }
 
 // listen takes both addresses, so that a port in use is told at once.
 func (a *App) listen(ctx context.Context, c *config.Config) error {
@@ -48,32 +52,29 @@ func (a *App) listen(ctx context.Context, c *config.Config) error {
 		admin = a.options.AdminListen
 	}
 	var err error
-	if a.servers.data, err = a.open(ctx, data, a.gateway.Handler()); err != nil {
+	if a.servers.data, err = a.open(ctx, data, c.Server.TLS, framed(a.gateway.Handler(), a.refuseFraming)); err != nil {
 		return err
 	}
-	if a.servers.admin, err = a.open(ctx, admin, a.adminHandler(c)); err != nil {
+	if a.servers.admin, err = a.open(ctx, admin, c.Server.AdminTLS, framed(a.adminHandler(c), refuseAdminFraming)); err != nil {
 		return err
 	}
 	calls, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	a.cut = cut
 	a.servers.data.http.BaseContext = func(net.Listener) context.Context { return calls }
 	a.servers.admin.http.ReadTimeout, a.servers.admin.http.WriteTimeout = adminTimeout, adminTimeout
-	cert, err := loadCertificate(c.Server.TLS)
-	if err != nil {
-		return err
-	}
-	if cert != nil {
-		a.certificate.Store(cert)
-		a.servers.data.http.TLSConfig = a.tlsConfig()
-	}
 	return nil
 }
 
-func (a *App) open(ctx context.Context, addr string, h http.Handler) (server, error) {
+// open listens at addr, for TLS if t names a certificate.
+func (a *App) open(ctx context.Context, addr string, t config.TLS, h http.Handler) (*server, error) {
+	cert, err := loadCertificate(t)
+	if err != nil {
+		return nil, err
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return server{}, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("listen: %w", err)
 	}
 	a.onClose(func(context.Context) error {
 		_ = l.Close() // closed already where it was served
@@ -83,11 +84,27 @@ func (a *App) open(ctx context.Context, addr string, h http.Handler) (server, er
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return server{listener: l, http: &http.Server{
+	s := &server{listener: newDoor(l, a.mostConnections, a.turnedAway), http: &http.Server{
 		Handler: parting(h), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, Protocols: &protocols,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}}, nil
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), ConnContext: follow,
+	}}
+	if cert != nil {
+		s.certificate.Store(cert)
+		s.http.TLSConfig = s.tlsConfig()
+	}
+	return s, nil
 }
+
+// refuseFraming answers a request whose head could be read in two ways.
+func (a *App) refuseFraming(w http.ResponseWriter, r *http.Request) {
+	a.gateway.Refuse(w, r, fault.Invalid("Transfer-Encoding", errFraming))
+}
+
+func refuseAdminFraming(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, errFraming, http.StatusBadRequest)
+}
+
+const errFraming = "The request's length is ambiguous: send either Content-Length or Transfer-Encoding: chunked, and no folded header."
 
 // parting serves h and bounds what the server does after it: taking in what is
 // left of a body that was refused unread, without which it does not answer, and
@@ -109,7 +126,7 @@ func parting(h http.Handler) http.Handler {
 // runs may end within shutdown_grace. Who hurries shortens both.
 func (a *App) serve(ctx context.Context) error {
 	failed := make(chan error, 2)
-	for _, s := range []*server{&a.servers.data, &a.servers.admin} {
+	for _, s := range []*server{a.servers.data, a.servers.admin} {
 		go func() { failed <- s.run() }()
 	}
 	a.log.Info("listening", "data", a.Addr(), "admin", a.AdminAddr(), "config", a.options.ConfigFile)

@@ -84,19 +84,21 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	cert, err := loadCertificate(c.Server.TLS)
+	data, err := loadCertificate(c.Server.TLS)
+	if err != nil {
+		return err
+	}
+	operators, err := loadCertificate(c.Server.AdminTLS)
 	if err != nil {
 		return err
 	}
 	for _, w := range c.Warnings {
 		a.log.Warn("configuration", "warning", w.String())
 	}
-	plain := a.certificate.Load() == nil
-	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || plain != (cert == nil) {
+	same := a.servers.data.renew(data)
+	same = a.servers.admin.renew(operators) && same
+	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || !same {
 		a.log.Warn("addresses, and whether there is TLS, change with a restart only")
-	}
-	if !plain && cert != nil {
-		a.certificate.Store(cert)
 	}
 	if !sameStore(old.Store, c.Store) {
 		a.log.Warn("the store changes with a restart only")

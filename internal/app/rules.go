@@ -32,6 +32,7 @@ func compile(c *config.Config) (compiled, error) {
 	rules := &proxy.Rules{
 		Directory:    directory,
 		Proxies:      tenant.Proxies(c.Server.TrustedProxies),
+		Prefixes:     tenant.Prefixes(c.Server.IPPrefix),
 		Models:       modelsOf(c, providers),
 		Limits:       c.Limits,
 		MaxBodyBytes: c.Server.MaxBodyBytes, MaxBodiesBytes: c.Server.MaxBodiesBytes,

@@ -141,8 +141,8 @@ func TestAnUpgradeIsRefusedInEveryDialect(t *testing.T) {
 	for _, path := range []string{"/v1/responses", "/v1/realtime?model=m", chat, "/openai/v1/realtime", "/v1/messages", "/v1beta/models/m:generateContent", "/model/m/converse", "/v2/chat", "/api/chat", "/ws/google.ai"} {
 		for _, method := range []string{"GET", "POST"} {
 			a := w.send(method, path, secret, "", "Connection", "keep-alive, Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
-			if a.Status != 400 || a.Code() != "invalid_request" || !strings.Contains(a.Body, "WebSocket") {
-				t.Errorf("%s %s: got %d %q\n%s", method, path, a.Status, a.Code(), a.Body)
+			if a.Status != 426 || a.Code() != "invalid_request" || !strings.Contains(a.Body, "WebSocket") || a.Header.Get("Upgrade") != "" {
+				t.Errorf("%s %s: got %d %q, want a 426 that offers nothing\n%s", method, path, a.Status, a.Code(), a.Body)
 			}
 		}
 	}

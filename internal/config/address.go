@@ -32,6 +32,14 @@ func hostPort(s string) (string, error) {
 	return s, nil
 }
 
+// hostName reads the name of a host, without a port.
+func hostName(s string) (string, error) {
+	if s == "" || len(s) > 253 || strings.ContainsAny(s, ":/@[] \t*") {
+		return "", errors.New("is not the name of a host such as llmgw.example.com, without a port")
+	}
+	return strings.ToLower(s), nil
+}
+
 // prefix reads a network (10.0.0.0/8) or a single address.
 func prefix(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)

@@ -72,7 +72,18 @@ type Server struct {
 
 	ExposeUpstreamLimits bool
 	TLS                  TLS
+	AdminTLS             TLS
+	// MaxConnections bounds the open connections of one address. 0: no bound.
+	MaxConnections int
+	// AdminHosts are the names by which browsers may call the admin port while
+	// there is no AdminToken, beside addresses and names that only this network has.
+	AdminHosts []string
+	// IPPrefix is what limits of scope ip count as one client.
+	IPPrefix IPPrefix
 }
+
+// IPPrefix is how many bits of an address are one client's, by its family.
+type IPPrefix struct{ V4, V6 int }
 
 // ClientGone is what happens to a call whose client leaves.
 type ClientGone string

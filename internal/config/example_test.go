@@ -155,6 +155,7 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 			Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:9090", MaxBodyBytes: 33_554_432, MaxBodiesBytes: 536_870_912,
 			ShutdownGrace: 30 * time.Second, OnClientGone: "cancel",
 			Drain: Drain{MaxTime: 30 * time.Second, MaxBytes: 10_485_760}, MaxWaiting: 1000,
+			MaxConnections: 10_000, IPPrefix: IPPrefix{V4: 32, V6: 64},
 		},
 		Store: Store{
 			Kind: "memory", Heartbeat: time.Second, ReclaimAfter: 10 * time.Second, CrashCharge: "progress", Leases: "auto",
@@ -171,7 +172,7 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 // withoutExamples is the example without what its comments call not the default.
 func withoutExamples(c *Config) Config {
 	small := *c
-	small.Server.TrustedProxies, small.Server.AdminToken = nil, ""
+	small.Server.TrustedProxies, small.Server.AdminToken, small.Server.AdminHosts = nil, "", nil
 	small.Store.Kind = "memory"
 	small.Providers, small.Models, small.Teams = nil, nil, nil
 	small.Limits, small.Passthrough, small.Warnings = nil, nil, nil

@@ -37,8 +37,10 @@ func LoadAfter(path string, env func(name string) (string, bool), before int64) 
 	if err != nil {
 		return nil, err
 	}
-	if t := c.Server.TLS; t.CertFile != "" {
-		files = append(files, Stat(t.CertFile), Stat(t.KeyFile))
+	for _, t := range []TLS{c.Server.TLS, c.Server.AdminTLS} {
+		if t.CertFile != "" {
+			files = append(files, Stat(t.CertFile), Stat(t.KeyFile))
+		}
 	}
 	c.Files = files
 	return c, nil

@@ -20,7 +20,7 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 	}{
 		// Keys and kinds.
 		{"an unknown key", "serve: {}", `1:1: unknown key "serve" (did you mean "server"?)`},
-		{"one unlike any other", "server:\n  whatever_is_this: 1", `2:3: unknown key "whatever_is_this": here can be admin_listen, `},
+		{"one unlike any other", "server:\n  whatever_is_this: 1", `2:3: unknown key "whatever_is_this": here can be admin_hosts, `},
 		{"swapped letters", "server: {lsiten: \":1\"}", `1:10: unknown key "lsiten" (did you mean "listen"?)`},
 		{"another case", "Server: {}", `1:1: unknown key "Server" (did you mean "server"?)`},
 		{"a repeated key", "server:\n  listen: :1\n  listen: :2", `3:3: the key "listen" is already there, at line 2`},

@@ -27,13 +27,18 @@ server:
   max_waiting: 0
   expose_upstream_limits: true
   tls: {cert_file: c.pem, key_file: k.pem}
+  admin_tls: {cert_file: ac.pem, key_file: ak.pem}
+  admin_hosts: [Gateway.example]
+  max_connections_per_address: 7
+  ip_prefix: {v4: 24, v6: 56}
 `).Server
 	want := Server{
 		Listen: ":1", AdminListen: "[::1]:0", AdminToken: "t", MaxBodyBytes: 1024, MaxBodiesBytes: 3072,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2001:db8::/32")},
 		DrainDelay:     time.Second, ShutdownGrace: 2 * time.Second, OnClientGone: DrainAnswer,
 		Drain: Drain{MaxTime: 3 * time.Second, MaxBytes: 4}, ExposeUpstreamLimits: true,
-		TLS: TLS{CertFile: "c.pem", KeyFile: "k.pem"},
+		TLS: TLS{CertFile: "c.pem", KeyFile: "k.pem"}, AdminTLS: TLS{CertFile: "ac.pem", KeyFile: "ak.pem"},
+		AdminHosts: []string{"gateway.example"}, MaxConnections: 7, IPPrefix: IPPrefix{V4: 24, V6: 56},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

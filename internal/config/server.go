@@ -20,6 +20,8 @@ func defaultServer() Server {
 		OnClientGone:   Cancel,
 		Drain:          Drain{MaxTime: 30 * time.Second, MaxBytes: 10 << 20},
 		MaxWaiting:     1000,
+		MaxConnections: 10_000,
+		IPPrefix:       IPPrefix{V4: 32, V6: 64},
 	}
 }
 
@@ -40,6 +42,12 @@ func (d *decoder) server(s *Server) func(*node) {
 			"max_waiting":            set(d, &s.MaxWaiting, small(0, 1_000_000)),
 			"expose_upstream_limits": set(d, &s.ExposeUpstreamLimits, boolean),
 			"tls":                    d.tls(&s.TLS),
+			"admin_tls":              d.tls(&s.AdminTLS),
+
+			"admin_hosts": setList(d, &s.AdminHosts, func(h *string) func(*node) { return set(d, h, hostName) }),
+			"ip_prefix":   d.ipPrefix(&s.IPPrefix),
+
+			"max_connections_per_address": set(d, &s.MaxConnections, small(0, 1_000_000)),
 		})
 		if len(d.problems) > before {
 			return
@@ -88,6 +96,15 @@ func (d *decoder) drain(v *Drain) func(*node) {
 		d.object(n, fields{
 			"max_time":  set(d, &v.MaxTime, duration(0, longest)),
 			"max_bytes": set(d, &v.MaxBytes, size(0, 1<<40)),
+		})
+	}
+}
+
+func (d *decoder) ipPrefix(p *IPPrefix) func(*node) {
+	return func(n *node) {
+		d.object(n, fields{
+			"v4": set(d, &p.V4, small(8, 32)),
+			"v6": set(d, &p.V6, small(16, 128)),
 		})
 	}
 }

@@ -2,8 +2,8 @@ package dialect
 
 import "llmgw/internal/fault"
 
-// StatusOf returns the HTTP status of a fault: the provider's that it passes
-// on, else the one of its code. It is the one map from codes to statuses; the
+// StatusOf returns the HTTP status of a fault: its own if it has one, else the
+// one of its code. It is the one map from codes to statuses; the
 // dialects name their kinds of error by it.
 func StatusOf(e *fault.Error) int {
 	if e.Status != 0 {
@@ -20,8 +20,6 @@ func StatusOf(e *fault.Error) int {
 		return 405
 	case fault.RequestTooLarge:
 		return 413
-	case fault.UpgradeRequired:
-		return 426
 	case fault.InvalidRequest, fault.ExceedsLimit:
 		return 400
 	case fault.RateLimitExceeded, fault.InsufficientQuota, fault.ConcurrencyExceeded, fault.Held:

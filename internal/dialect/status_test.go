@@ -39,7 +39,7 @@ func TestEveryFaultHasItsStatusAndTheKindThatItsClientsKnow(t *testing.T) {
 		{fault.Error{Code: fault.NotFound}, 404, kinds{"invalid_request_error", "not_found_error", "NOT_FOUND", "ResourceNotFoundException"}},
 		{fault.Error{Code: fault.MethodNotAllowed}, 405, kinds{"invalid_request_error", "invalid_request_error", "UNIMPLEMENTED", "ValidationException"}},
 		{fault.Error{Code: fault.RequestTooLarge}, 413, kinds{"invalid_request_error", "request_too_large", "INVALID_ARGUMENT", "ValidationException"}},
-		{fault.Error{Code: fault.UpgradeRequired}, 426, kinds{"invalid_request_error", "invalid_request_error", "FAILED_PRECONDITION", "ValidationException"}},
+		{fault.Error{Code: fault.InvalidRequest, Status: 426}, 426, kinds{"invalid_request_error", "invalid_request_error", "FAILED_PRECONDITION", "ValidationException"}},
 		{fault.Error{Code: fault.RateLimitExceeded, Limit: tokens}, 429, limited},
 		{fault.Error{Code: fault.ConcurrencyExceeded, Limit: tokens}, 429, limited},
 		{fault.Error{Code: fault.Held, Limit: tokens}, 429, limited},
@@ -75,7 +75,7 @@ func TestEveryFaultHasItsStatusAndTheKindThatItsClientsKnow(t *testing.T) {
 		}
 		checkEvents(t, &s.fault, s.want)
 		for _, d := range []dialect.Dialect{azure.New(), cohere.New(), ollama.New()} { // which name none
-			if body := d.Refusal(&s.fault, "r").Body; strings.Contains(string(body), "invalid_request") && s.status != 400 {
+			if body := d.Refusal(&s.fault, "r").Body; strings.Contains(string(body), "invalid_request") && s.fault.Code != fault.InvalidRequest {
 				t.Errorf("%s calls %s the request's fault: %s", d.Name(), s.fault.Code, body)
 			}
 		}

@@ -21,7 +21,6 @@ const (
 	NotFound            Code = "not_found"
 	MethodNotAllowed    Code = "method_not_allowed"
 	RequestTooLarge     Code = "request_too_large"
-	UpgradeRequired     Code = "upgrade_required"
 	InvalidRequest      Code = "invalid_request"
 	ExceedsLimit        Code = "exceeds_limit"
 	RateLimitExceeded   Code = "rate_limit_exceeded"
@@ -48,7 +47,8 @@ type Error struct {
 	// NoRetry says that trying again cannot help (or only after Wait, which
 	// is too long to sleep through).
 	NoRetry bool
-	// Status is the provider's status that this failure passes on; 0: by Code.
+	// Status is the HTTP status where Code does not decide it: the provider's that
+	// this failure passes on, or 426. 0: by Code.
 	Status int
 	Err    error // the cause for the log, never shown to the client
 }

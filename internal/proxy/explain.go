@@ -88,7 +88,7 @@ func (g *Gateway) Explain(ctx context.Context, read Reader, q Question) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	who := caller{Caller: tenant.Caller{Key: key, User: cmp.Or(q.User, call.User), IP: q.IP}, team: key.Team, ip: tenant.Bucket(q.IP)}
+	who := caller{Caller: tenant.Caller{Key: key, User: cmp.Or(q.User, call.User), IP: q.IP}, team: key.Team, ip: rules.Prefixes.Bucket(q.IP)}
 	if err := g.blocked(who); err != nil {
 		return nil, err
 	}

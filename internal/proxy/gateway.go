@@ -76,6 +76,7 @@ type Ledger interface{ Record(e ledger.Entry) }
 type Rules struct {
 	Directory    *tenant.Directory
 	Proxies      tenant.Proxies
+	Prefixes     tenant.Prefixes
 	Models       map[string]*Model // by name; "*" for any other
 	Limits       []*budget.Limit   // of the whole gateway
 	Passthrough  []Passthrough

@@ -126,7 +126,7 @@ func (rec *record) refused(e *fault.Error) {
 		return // it was settled already, by what went wrong
 	}
 	switch e.Code {
-	case fault.InvalidRequest, fault.RequestTooLarge, fault.UpgradeRequired, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey:
+	case fault.InvalidRequest, fault.RequestTooLarge, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey:
 		rec.ending = refunded(invalid)
 	case fault.Internal:
 		rec.ending = refunded(internalError)

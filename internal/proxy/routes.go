@@ -104,18 +104,49 @@ func (g *Gateway) recovery(c *gin.Context) {
 	c.Next()
 }
 
-// refuseUpgrade refuses a WebSocket and the like, wherever it is asked for: what
-// goes over one could not be metered. An offer of HTTP/2 is left alone, as
-// RFC 9110, 7.8 allows: the call itself stands.
+// refuseUpgrade answers an offer to switch protocols with 426 at every path,
+// before a key is looked at: what went over a WebSocket could not be metered.
+// Clients that offer one fall back to plain HTTP on this status alone. The
+// answer has no Upgrade field, as there is no protocol that this gateway wants.
 func (g *Gateway) refuseUpgrade(c *gin.Context) {
-	protocol := c.Request.Header.Get("Upgrade")
-	if protocol == "" || strings.HasPrefix(protocol, "h2") || !connectionTokens(c.Request.Header)["Upgrade"] {
+	if !offersUpgrade(c.Request.Header) {
 		return
 	}
-	rec := g.begin(c.Writer, c.Request, route{dialect: g.dialectOf(c.Request.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}})
-	defer g.record(rec)
-	g.refuse(c.Writer, rec, fault.Invalid("Upgrade", "This gateway does not serve WebSockets or other upgrades, which cannot be metered. Use the HTTP API, with a stream where you need one."))
+	g.Refuse(c.Writer, c.Request, &fault.Error{
+		Code: fault.InvalidRequest, Status: http.StatusUpgradeRequired, Param: "Upgrade", NoRetry: true,
+		Message: "This gateway does not serve WebSockets or other upgrades, which cannot be metered. Use the HTTP API, with a stream where you need one.",
+	})
 	c.Abort()
+}
+
+// offersUpgrade reports whether h asks for another protocol than HTTP. An offer
+// of HTTP/2 or of TLS is ignored, as RFC 9110, 7.8 allows: Java's client makes
+// one with each call, and the call itself stands. A WebSocket's key counts like
+// the connection's option, which a proxy on the way may have removed.
+func offersUpgrade(h http.Header) bool {
+	if !connectionTokens(h)["Upgrade"] && h.Get("Sec-Websocket-Key") == "" {
+		return false
+	}
+	for _, list := range h["Upgrade"] {
+		for protocol := range strings.SplitSeq(list, ",") {
+			name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
+			if name != "" && name != "h2c" && name != "h2" && name != "http" && name != "tls" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Refuse answers a request that gets no further with err, in the shape of the
+// API that is at its path or most like it.
+func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	rec := g.begin(w, r, route{dialect: g.dialectOf(r.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}})
+	defer g.record(rec)
+	if r.ContentLength != 0 { // the body is not waited for
+		w.Header().Set("Connection", "close")
+	}
+	g.refuse(w, rec, err)
 }
 
 func notFound() error {

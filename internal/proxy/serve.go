@@ -139,7 +139,7 @@ func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 		return caller{}, unknownKey(err)
 	}
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	return caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: tenant.Bucket(ip)}, nil
+	return caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: rules.Prefixes.Bucket(ip)}, nil
 }
 
 // unknownKey refuses who is not known, by why there is no secret, or nil.

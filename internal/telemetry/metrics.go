@@ -41,6 +41,8 @@ type Metrics struct {
 	inflight   prometheus.Gauge
 	storeUp    prometheus.Gauge
 	clockSteps prometheus.Counter
+	crowded    prometheus.Counter
+	strangers  prometheus.Counter
 	reloaded   prometheus.Gauge
 }
 
@@ -190,13 +192,17 @@ func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {
 	m.storeUp = gauge("llmgw_store_up", "Whether the store of counters answers.")
 	m.clockSteps = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "llmgw_store_clock_steps_total", Help: "Steps of the store's clock by more than a quarter of a second against this instance's."})
+	m.crowded = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "llmgw_connections_refused_total", Help: "Connections closed at once because their address had as many as it may have."})
+	m.strangers = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "llmgw_admin_auth_failures_total", Help: "Wrong tokens at the admin port."})
 	m.reloaded = gauge("llmgw_config_last_reload_successful", "Whether the last load of the configuration was accepted.")
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "llmgw_build_info", Help: "What is running; always 1.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go_version": build.GoVersion},
 	})
 	info.Set(1)
-	r.MustRegister(m.storeUp, m.clockSteps, m.reloaded, info,
+	r.MustRegister(m.storeUp, m.clockSteps, m.crowded, m.strangers, m.reloaded, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 

@@ -175,6 +175,12 @@ func (m *Metrics) StoreCall(op string, d time.Duration, err error) {
 // StoreUp says whether the store answers.
 func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(truth(up)) }
 
+// ConnectionRefused counts a connection that was one too many of its address.
+func (m *Metrics) ConnectionRefused() { m.crowded.Inc() }
+
+// AdminAuthFailure counts a wrong token at the admin port.
+func (m *Metrics) AdminAuthFailure() { m.strangers.Inc() }
+
 // ClockStep counts a step of the store's clock.
 func (m *Metrics) ClockStep(time.Duration) { m.clockSteps.Inc() }
 

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"net/netip"
 	"strings"
 )
@@ -62,16 +63,24 @@ func parseAddr(s string) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
-// Bucket names what an address is counted under: itself, or of IPv6 its /64,
-// which is the least that one customer has. Addresses that are not valid share
-// the bucket "unknown".
-func Bucket(ip netip.Addr) string {
-	switch ip = ip.Unmap(); {
+// Prefixes are how many bits of an address one client has, by its family. 0: all
+// 32 of IPv4, and of IPv6 the 64 that are the least that one customer has.
+type Prefixes struct{ V4, V6 int }
+
+// Bucket names what an address is counted under: itself, or its network if that
+// is larger. Addresses that are not valid share the bucket "unknown".
+func (p Prefixes) Bucket(ip netip.Addr) string {
+	ip = ip.Unmap().WithZone("")
+	bits := cmp.Or(p.V6, 64)
+	switch {
 	case !ip.IsValid():
 		return "unknown"
 	case ip.Is4():
+		bits = cmp.Or(p.V4, 32)
+	}
+	if bits >= ip.BitLen() {
 		return ip.String()
 	}
-	network, _ := ip.WithZone("").Prefix(64) // no error: 64 is within an IPv6 address
+	network, _ := ip.Prefix(bits) // no error: it is within the address
 	return network.String()
 }

@@ -57,6 +57,19 @@ func TestWithoutTrustedProxiesThePeerIsTheClient(t *testing.T) {
 }
 
 func TestAnAddressIsCountedByWhatOneCustomerHas(t *testing.T) {
+	for _, s := range []struct {
+		ip, want string
+		p        Prefixes
+	}{
+		{"203.0.113.9", "203.0.113.0/24", Prefixes{V4: 24, V6: 48}},
+		{"::ffff:203.0.113.9", "203.0.113.0/24", Prefixes{V4: 24}},
+		{"2001:db8:1:2::1", "2001:db8:1::/48", Prefixes{V4: 24, V6: 48}},
+		{"2001:db8:1:2::1", "2001:db8:1:2::1", Prefixes{V6: 128}},
+	} {
+		if got := s.p.Bucket(netip.MustParseAddr(s.ip)); got != s.want {
+			t.Errorf("%s by %+v: got %s, want %s", s.ip, s.p, got, s.want)
+		}
+	}
 	for _, s := range []struct{ ip, want string }{
 		{"203.0.113.9", "203.0.113.9"},
 		{"::ffff:203.0.113.9", "203.0.113.9"},
@@ -66,11 +79,11 @@ func TestAnAddressIsCountedByWhatOneCustomerHas(t *testing.T) {
 		{"fe80::1%eth0", "fe80::/64"},
 		{"::1", "::/64"},
 	} {
-		if got := Bucket(netip.MustParseAddr(s.ip)); got != s.want {
+		if got := (Prefixes{}).Bucket(netip.MustParseAddr(s.ip)); got != s.want {
 			t.Errorf("%s: got %s, want %s", s.ip, got, s.want)
 		}
 	}
-	if got := Bucket(netip.Addr{}); got != "unknown" {
+	if got := (Prefixes{}).Bucket(netip.Addr{}); got != "unknown" {
 		t.Errorf("no address: got %q, want unknown", got)
 	}
 }
@@ -92,6 +105,6 @@ func FuzzClientIP(f *testing.F) {
 		if got != peer && !strings.Contains(first+second, ":") && !strings.Contains(first+second, got.String()) {
 			t.Errorf("got %v, of which nobody spoke", got)
 		}
-		Bucket(got)
+		Prefixes{}.Bucket(got)
 	})
 }
