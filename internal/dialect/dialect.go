@@ -73,8 +73,9 @@ type Call struct {
 	MaxOutputParam string
 	// Choices is how many answers are generated: n, or best_of × prompts. ≥ 1
 	Choices tokens.Count
-	// User is the end user that the body names, or empty.
-	User string
+	// User is the end user that the body names, Session a conversation of that
+	// user; or empty.
+	User, Session string
 	// WantsUsage says that the client asked to see usage in a stream.
 	WantsUsage bool
 	// StreamOptions is where the client's own stream_options value stands, or

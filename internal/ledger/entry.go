@@ -17,6 +17,8 @@ type Entry struct {
 	Team      string
 	KeyID     string
 	Model     string // as the client named it
+	Asked     string // the model of a request that was refused, as far as it was read; bounded in length
+	Session   string // of the client, within its user; empty: it names none
 	Endpoint  string // the path's pattern
 	// Provider and ProviderModel are the target that answered, or empty.
 	Provider, ProviderModel string
@@ -54,7 +56,7 @@ func (e *Entry) log(logger *slog.Logger) {
 	if !logger.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 24)
+	attrs := make([]slog.Attr, 0, 26)
 	text := func(key, v string) {
 		if v != "" {
 			attrs = append(attrs, slog.String(key, v))
@@ -75,6 +77,8 @@ func (e *Entry) log(logger *slog.Logger) {
 	text("team", e.Team)
 	text("key_id", e.KeyID)
 	text("model", e.Model)
+	text("asked_model", e.Asked)
+	text("session", e.Session)
 	text("endpoint", e.Endpoint)
 	text("provider", e.Provider)
 	text("provider_model", e.ProviderModel)

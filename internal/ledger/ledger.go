@@ -5,7 +5,8 @@
 //
 // entry.go is what happened to one request and its log line, ledger.go how
 // entries are taken and totals kept on their way to the store, totals.go the
-// arithmetic of totals, bucket.go where they lie in the store, usage.go and
+// arithmetic of totals, refusals.go how many lines refused requests have,
+// bucket.go where they lie in the store, usage.go and
 // series.go how they are read back.
 package ledger
 
@@ -61,6 +62,7 @@ type Ledger struct {
 	pending pending
 	lines   []Entry // to be written
 	dropped int     // lines, since last told
+	refused refusals
 
 	// flushing is held by the one flush under way.
 	flushing sync.Mutex
@@ -88,6 +90,7 @@ func New(c Config) *Ledger {
 		wake:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		pending: newPending(c.MaxSeries),
+		refused: newRefusals(),
 	}
 	l.done.Add(2)
 	go l.write()
@@ -120,6 +123,9 @@ func (l *Ledger) take(e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending.add(e)
+	if !l.refused.logs(&e) {
+		return
+	}
 	if len(l.lines) >= l.config.MaxLines {
 		l.dropped++
 		return
@@ -215,16 +221,32 @@ func (l *Ledger) flushAlways() {
 // write is the goroutine of the log lines.
 func (l *Ledger) write() {
 	defer l.done.Done()
+	interval := time.NewTicker(l.config.FlushEvery)
+	defer interval.Stop()
 	var room []Entry // the slice of the last turn, for the next
 	for {
 		select {
 		case <-l.wake:
 			room = l.writeLines(room)
+		case <-interval.C:
+			l.writeRefused()
 		case <-l.stop:
 			l.writeLines(room)
+			l.writeRefused()
 			return
 		}
 	}
+}
+
+// writeRefused ends an interval of refused requests.
+func (l *Ledger) writeRefused() {
+	l.mu.Lock()
+	taken := l.refused
+	if len(taken.lines) > 0 {
+		l.refused = newRefusals()
+	}
+	l.mu.Unlock()
+	taken.log(l.config.Logger)
 }
 
 // writeLines writes what waits, while the empty room takes what comes. It

@@ -319,6 +319,41 @@ func TestRecordDoesNotWaitForASlowLog(t *testing.T) {
 	})
 }
 
+func TestRefusedRequestsHaveABoundOfLines(t *testing.T) {
+	var out lines
+	c := Config{Logger: slog.New(slog.NewJSONHandler(&out, nil))}
+	inBubble(t, c, func(t *testing.T, l *Ledger, _ *flaky) {
+		flood := func() {
+			for range 1000 {
+				l.Record(Entry{RequestID: "req_x", Status: 401, Outcome: invalid, Code: "invalid_api_key"})
+				l.Record(Entry{RequestID: "req_y", Team: "search", KeyID: "k", Status: 429, Outcome: refused, Code: "rate_limit_exceeded"})
+			}
+			for range 150 {
+				l.Record(entry("search", "gpt-4o", 2, 1))
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		flood()
+		flood()
+		l.Record(Entry{RequestID: "req_alone", Status: 401, Outcome: invalid, Code: "invalid_api_key"})
+		synctest.Wait()
+	})
+	for text, want := range map[string]int{
+		`"request_id":"req_x"`:                                  2 * refusedLines,
+		`"request_id":"req_y"`:                                  2 * refusedLines,
+		`"request_id":"req_1"`:                                  300,
+		`"request_id":"req_alone"`:                              1,
+		`"requests":900,"status":401,"code":"invalid_api_key"}`: 2,
+		`"requests":900,"status":429,"code":"rate_limit_exceeded","team":"search","key_id":"k"}`: 2,
+	} {
+		if got := strings.Count(out.String(), text); got != want {
+			t.Errorf("%d lines have %s, want %d", got, text, want)
+		}
+	}
+}
+
 func TestARequestsLineHasItsFigures(t *testing.T) {
 	var out lines
 	c := Config{Logger: slog.New(slog.NewJSONHandler(&out, nil))}

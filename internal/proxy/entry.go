@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strings"
 	"time"
 
 	"llmgw/internal/ledger"
@@ -37,11 +38,14 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	e := ledger.Entry{
 		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
 		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code), Cause: rec.cause,
-		Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
+		Session: cut(rec.session), Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
 	}
 	if rec.caller.Key != nil {
 		e.KeyID = rec.caller.Key.ID
+	}
+	if rec.plan == nil {
+		e.Asked = cut(rec.wanted)
 	}
 	if p := rec.plan; p != nil {
 		e.Model = p.call.Model
@@ -55,4 +59,15 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		e.FirstToken = rec.first.Sub(rec.began)
 	}
 	return e
+}
+
+// maxLogged bounds what a client names in the log, in bytes.
+const maxLogged = 128
+
+// cut is the beginning of what a client names, as the log has it.
+func cut(s string) string {
+	if len(s) <= maxLogged {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxLogged], "") + "…"
 }

@@ -67,9 +67,8 @@ func (g *Gateway) models(c *gin.Context, pattern string, answer func(*record, []
 	rec := g.begin(c.Writer, c.Request, route{dialect: d, endpoint: dialect.Endpoint{Method: http.MethodGet, Pattern: pattern}})
 	defer g.record(rec)
 	rules := g.rules.Load()
-	who, err := g.identify(rules, c.Request)
+	who, err := g.identify(rules, c.Request, rec)
 	if err == nil {
-		rec.caller = who
 		who, err = g.admit(c.Request, who, &dialect.Call{})
 	}
 	if err != nil {

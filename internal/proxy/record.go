@@ -35,6 +35,8 @@ type record struct {
 	began      time.Time
 
 	model     string // its label
+	wanted    string // the model as the client named it; empty: it was not read
+	session   string // of the client, within its user; empty: it names none
 	caller    caller
 	plan      *plan
 	held      reservation

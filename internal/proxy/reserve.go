@@ -58,10 +58,10 @@ func (g *Gateway) countWouldRefuse(p *plan, mode Enforcement, v budget.Verdict) 
 	for i, s := range v.Lines {
 		l := p.lines[i].Limit
 		if (mode == Shadow || l.Mode == budget.Shadow) && s.Outcome != budget.Granted {
-			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Outcome)), p.caller.team.Name, "shadow")
+			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Outcome)), p.caller.teamName(), "shadow")
 		}
 		if l.Candidate > 0 && s.Candidate != budget.Granted {
-			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Candidate)), p.caller.team.Name, "candidate")
+			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Candidate)), p.caller.teamName(), "candidate")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
@@ -30,12 +32,11 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	defer g.record(rec)
 	rules := g.rules.Load()
 
-	who, err := g.identify(rules, r)
+	who, err := g.identify(rules, r, rec)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
 	}
-	rec.caller = who
 	b := &body{gateway: g, team: who.team.Name, limit: rules.MaxBodyBytes}
 	defer b.release()
 	call, err := b.parse(w, r, rt, params)
@@ -43,7 +44,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
-	rec.model = rules.label(call.Model)
+	rec.model, rec.wanted = rules.label(call.Model), call.Model
+	rec.session = cmp.Or(r.Header.Get("X-Claude-Code-Session-Id"), call.Session)
 	if who, err = g.admit(r, who, call); err != nil {
 		g.refuse(w, rec, err)
 		return
@@ -131,15 +133,35 @@ func closeAnswer(resp *upstream.Response, s *settlement) {
 	_ = resp.Close() // it was read to its end, or is not wanted any more
 }
 
-// identify finds who asks, before anything is kept of the request.
-func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
+// identify finds who asks, before anything is kept of the request. A call
+// without a valid key is refused, and draws on the limits of its address.
+func (g *Gateway) identify(rules *Rules, r *http.Request, rec *record) (caller, error) {
 	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
 	key, known := rules.Directory.Identify(secret)
-	if err != nil || !known {
-		return caller{}, unknownKey(err)
-	}
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	return caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: rules.Prefixes.Bucket(ip)}, nil
+	if err != nil || !known {
+		return caller{}, cmp.Or(g.chargeStranger(r.Context(), rules, rules.Prefixes.Bucket(ip), rec.id), unknownKey(err))
+	}
+	rec.caller = caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: rules.Prefixes.Bucket(ip)}
+	return rec.caller, nil
+}
+
+// chargeStranger charges a call without a valid key to the gateway's limits of
+// requests that count by address. It returns a *fault.Error if one refuses.
+func (g *Gateway) chargeStranger(ctx context.Context, rules *Rules, ip, id string) error {
+	p := &plan{
+		caller: caller{ip: ip}, call: &dialect.Call{RequestsOnly: true}, model: &Model{Name: wildcard, Weights: tokens.Even}, requests: 1,
+	}
+	for _, l := range rules.Limits {
+		if l.Scope == budget.IP && l.Unit == budget.Requests {
+			p.lines = append(p.lines, budget.Line{Limit: l, Value: ip, Amount: 1})
+		}
+	}
+	held, err := g.reserve(ctx, rules, p, id)
+	if held.Reservation != nil {
+		held.Settle(p.amounts(tokens.Usage{}, p.requests))
+	}
+	return err
 }
 
 // unknownKey refuses who is not known, by why there is no secret, or nil.

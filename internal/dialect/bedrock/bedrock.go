@@ -94,7 +94,7 @@ func parseConverse(c *dialect.Call, b request.Body) error {
 
 // parseInvoke reads the bounds of all vendors: the largest counts.
 func parseInvoke(c *dialect.Call, b request.Body) error {
-	c.User = b.User()
+	c.User, c.Session = b.User()
 	if o := kindOf(c.Model, b); o != dialect.Chat {
 		c.Endpoint.Operation, c.NoOutput = o, true
 		return nil

@@ -43,7 +43,8 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &dialect.Call{Request: r, Dialect: Name, Choices: 1, BodyObject: b.Object, Members: b.Members, User: b.User()}
+	c := &dialect.Call{Request: r, Dialect: Name, Choices: 1, BodyObject: b.Object, Members: b.Members}
+	c.User, c.Session = b.User()
 	if c.Model, c.ModelSpan, err = b.Model(); err != nil {
 		return nil, err
 	}

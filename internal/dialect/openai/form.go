@@ -31,7 +31,7 @@ func parseForm(c *dialect.Call, boundary string) error {
 	if c.Model == "" {
 		c.Model = text("model")
 	}
-	c.User = text("user")
+	c.User, c.Session = request.SplitUser(text("user"))
 	if err := request.CheckModel(c.Model); err != nil {
 		return err
 	}

@@ -81,7 +81,8 @@ func parseModel(c *dialect.Call, b request.Body) (err error) {
 }
 
 func parseStream(c *dialect.Call, b request.Body) error {
-	c.Stream, c.User = bool(b.Stream(request.Off)), b.User()
+	c.Stream = bool(b.Stream(request.Off))
+	c.User, c.Session = b.User()
 	return parseStreamOptions(c, b)
 }
 

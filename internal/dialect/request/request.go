@@ -3,7 +3,7 @@
 // outbound body and headers from it. It knows no API; dialects say which
 // members mean what.
 //
-// This file reads bodies; numbers.go reads bounds and switches; splice.go
+// This file reads bodies; user.go reads whom they name; numbers.go reads bounds and switches; splice.go
 // changes a body in places; header.go picks what is passed on.
 package request
 
@@ -214,22 +214,4 @@ func climbs(name string) bool {
 		}
 	}
 	return false
-}
-
-// User is the end user that the body names, by the first of the usual members.
-func (b Body) User() string {
-	for _, key := range []string{"user", "safety_identifier"} {
-		if s, ok := b.Text(key); ok && s != "" {
-			return s
-		}
-	}
-	at, ok := b.Find("metadata")
-	if !ok || b.Kind(at) != jsonscan.Object {
-		return ""
-	}
-	id, ok := jsonscan.Find(b.Data, at.Start, "user_id")
-	if !ok || id.KindOf(b.Data) != jsonscan.String {
-		return ""
-	}
-	return string(jsonscan.Text(id.Of(b.Data), nil))
 }

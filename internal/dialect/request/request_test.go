@@ -268,7 +268,7 @@ func TestTheUserIsTheFirstThatIsNamed(t *testing.T) {
 		`{"user":["a"]}`:                                                  "",
 		`{}`:                                                              "",
 	} {
-		if got := read(t, text).User(); got != want {
+		if got, _ := read(t, text).User(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
