@@ -95,3 +95,11 @@ func (w *world) raw(text string) string {
 	answer, _ := io.ReadAll(conn) // as far as it came
 	return string(answer)
 }
+
+func TestTheDataPortSaysWhetherItIsReady(t *testing.T) {
+	w := start(t, setup{})
+	w.Eventually("ready", eventually, func() bool {
+		a := w.send("GET", "/readyz", "", "")
+		return a.Status == 200 && strings.Contains(a.Body, `"status":"ok"`)
+	})
+}

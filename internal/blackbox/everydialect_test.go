@@ -134,9 +134,9 @@ func TestAPathThatIsNotThereIsRefusedAsTheNearestOneWouldBe(t *testing.T) {
 		"/openai/deployments/x/no": `"code":"not_found"`,
 		"/v1beta/files":            `"status":"NOT_FOUND"`,
 		"/v1beta/models/x:tune":    `"status":"NOT_FOUND"`,
-		"/model/x/count-tokens":    `{"message":`,
+		"/model/x/async-invoke":    `{"message":`,
 		"/v2/classify":             `"message":`,
-		"/api/tags":                `{"error":"`,
+		"/api/pull":                `{"error":"`,
 		"/nothing":                 `"type":"invalid_request_error"`,
 		"/":                        `"type":"invalid_request_error"`,
 	} {

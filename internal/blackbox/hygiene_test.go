@@ -23,6 +23,9 @@ var endpoints = []struct{ method, path, body string }{
 	{"POST", "/v1/completions", `{"model":"m","prompt":"hi"}`},
 	{"POST", "/v1/responses", `{"model":"m","input":"hi"}`},
 	{"POST", "/v1/responses/input_tokens", `{"model":"m","input":"hi"}`},
+	{"POST", "/v1/responses/compact", `{"model":"m","input":"hi"}`},
+	{"POST", "/chat/completions", `{"model":"m",` + chatMessages + `}`},
+	{"POST", "/v1/v1/chat/completions", `{"model":"m",` + chatMessages + `}`},
 	{"GET", "/v1/responses/resp_1", ""},
 	{"DELETE", "/v1/responses/resp_1", ""},
 	{"POST", "/v1/responses/resp_1/cancel", ""},
@@ -43,10 +46,13 @@ var endpoints = []struct{ method, path, body string }{
 	{"POST", "/v1beta/models/m:generateContent", geminiBody},
 	{"POST", "/v1beta/models/m:streamGenerateContent?alt=sse", geminiBody},
 	{"POST", "/v1beta/models/m:countTokens", geminiBody},
+	{"POST", "/v1/models/m:generateContent", geminiBody},
+	{"POST", "/models/m:generateContent", geminiBody},
 	{"POST", "/v1beta/models/m:embedContent", `{"content":{"parts":[{"text":"hi"}]}}`},
 	{"POST", "/v1beta/models/m:batchEmbedContents", `{"requests":[{"model":"models/m","content":{"parts":[{"text":"hi"}]}}]}`},
 	{"POST", "/model/m/converse", `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`},
 	{"POST", "/model/m/converse-stream", `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`},
+	{"POST", "/model/m/count-tokens", `{"input":{"converse":{"messages":[]}}}`},
 	{"POST", "/model/m/invoke", `{"max_tokens":9,` + chatMessages + `}`},
 	{"POST", "/model/m/invoke-with-response-stream", `{"max_tokens":9,` + chatMessages + `}`},
 	{"POST", "/v2/chat", `{"model":"m",` + chatMessages + `}`},
@@ -55,6 +61,7 @@ var endpoints = []struct{ method, path, body string }{
 	{"POST", "/api/chat", `{"model":"m",` + chatMessages + `}`},
 	{"POST", "/api/generate", `{"model":"m","prompt":"hi"}`},
 	{"POST", "/api/embed", `{"model":"m","input":"hi"}`},
+	{"POST", "/api/embeddings", `{"model":"m","prompt":"hi"}`},
 	{"POST", "/v1/files", "{}"}, // passed through
 }
 

@@ -75,7 +75,6 @@ func TestEveryRecordedRequestIsReadAndPassedOn(t *testing.T) {
 // "": the path is of a native API that the gateway does not have.
 var bases = []struct{ path, here string }{
 	{"/api/v1/chat/completions", chat}, // OpenRouter
-	{"/chat/completions", chat},        // DeepSeek
 	{"/inference/v1/chat/completions", chat},
 	{"/v1/projects/p/locations/us-central1/publishers/google/models/", "/v1beta/models/"}, // Vertex
 	{"/completion", ""},  // llama.cpp

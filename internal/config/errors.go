@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"llmgw/internal/spelling"
 )
 
 // Problem is one thing that is wrong with a file, and where.
@@ -54,44 +56,8 @@ func orList(names []string) string {
 // didYouMean is a hint that names the candidate closest to word, or nothing if
 // none is close.
 func didYouMean(word string, candidates []string) string {
-	best, least := "", 1+max(1, (len(word)+1)/3)
-	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least || d == least && c < best {
-			best, least = c, d
-		}
+	if best, ok := spelling.Nearest(word, candidates, max(1, (len(word)+1)/3)); ok {
+		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// distance is the number of letters to insert, remove, replace or swap with
-// their neighbour to make a into b (optimal string alignment). Words that no
-// key could be close to count as far away.
-func distance(a, b string) int {
-	const longest = 64
-	if len(a) > longest || len(b) > longest {
-		return longest
-	}
-	var rows [longest + 1][longest + 1]int
-	for i := range len(a) + 1 {
-		rows[i][0] = i
-	}
-	for j := range len(b) + 1 {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			replace := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				replace++
-			}
-			rows[i][j] = min(replace, rows[i-1][j]+1, rows[i][j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return ""
 }

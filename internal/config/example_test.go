@@ -234,7 +234,9 @@ func TestTheExampleMeansWhatItSays(t *testing.T) {
 			"image_input: 2.5, citations: 2.5, output: 10, reasoning: 10, audio_output: 80, image_output: 10, " +
 			"per_call: {web_search: 0.01, x_search: 0.005, file_search: 0.0025, code_interpreter: 0.03, source: 0.025, search_unit: 0.002, image: 0.04, request: 0}, " +
 			"tiers: {flex: 0.5, priority: 1.75, fast: 2, batch: 0.5, scale: 1, optimized: 1, us: 1.1, other: 1}, above: {200000: {input: 5, output: 15}}"},
-		{"passthrough", c.Passthrough, []Passthrough{{"/v1/files", []string{"GET", "POST"}, "openai", 1, 100}}},
+		{"passthrough", c.Passthrough, []Passthrough{
+			{"/v1/files", []string{"GET", "POST"}, "openai", 1, 100}, {"/v1/batches/{id}/cancel", []string{"POST"}, "openai", 1, 0}, {"/v1/batches/**", []string{"GET"}, "openai", 1, 0},
+		}},
 		{"team's models", c.Teams[0].Models, []string{"gpt-4o", "claude-sonnet"}},
 		{"monthly", c.Teams[0].Limits[3].Amount, int64(500_000_000)},
 		{"monthly's zone", c.Teams[0].Limits[3].Location.String(), "Europe/Athens"},

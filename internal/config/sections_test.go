@@ -185,12 +185,18 @@ passthrough:
   - {path: /v1/files, methods: [DELETE], provider: p, charge: {tokens: 2k}}
   - {path: /v1/batches, methods: [POST], provider: p, charge: {requests: 0, tokens: 1}}
   - {path: /v1/chat, methods: [POST], provider: p}
+  - {path: "/v1/batches/{id}/cancel", methods: [POST], provider: p}
+  - {path: /v1/files/**, methods: [GET], provider: p}
+  - {path: "/openai/files/{id}", methods: [GET], provider: p}
 `).Passthrough
 	want := []Passthrough{
 		{"/v1/files", []string{"GET", "POST"}, "p", 1, 0},
 		{"/v1/files", []string{"DELETE"}, "p", 1, 2000},
 		{"/v1/batches", []string{"POST"}, "p", 0, 1},
 		{"/v1/chat", []string{"POST"}, "p", 1, 0},
+		{"/v1/batches/{id}/cancel", []string{"POST"}, "p", 1, 0},
+		{"/v1/files/**", []string{"GET"}, "p", 1, 0},
+		{"/openai/files/{id}", []string{"GET"}, "p", 1, 0},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -39,6 +39,8 @@ type Endpoint struct {
 	// that ends with an action, which may follow any model.
 	Pattern   string
 	Operation Operation
+	// Alias says that this is another path of an endpoint that stands before it.
+	Alias bool
 }
 
 // Request is what a client sent. Body is whole, decoded from its

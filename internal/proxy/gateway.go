@@ -4,7 +4,8 @@
 // upstream's, how it reads and speaks dialect's.
 //
 //	gateway.go    what the data plane is made of, and what a reload replaces
-//	routes.go     gin's routes, 404 and 405; models.go listings of models
+//	routes.go     gin's routes, 404 and 405; meant.go paths that are nearly one; models.go
+//	              listings of models, shapes.go as each API has them
 //	serve.go      the path
 //	accept.go     the body as it is sent, body.go decoded, and the memory that it holds
 //	plan.go       estimate, lines; model.go the models and who serves them, expected.go
@@ -52,7 +53,7 @@ const (
 	Off     Enforcement = "off"
 )
 
-// Parts are what a Gateway is made of. All are needed.
+// Parts are what a Gateway is made of. All are needed but Ready.
 type Parts struct {
 	Dialects  []dialect.Dialect
 	Limiter   budget.Limiter
@@ -67,6 +68,9 @@ type Parts struct {
 	Room *admission.Room
 	// StoreUp tells whether the limits' store can be reached.
 	StoreUp func() bool
+	// Ready reports whether the gateway takes calls, and in what state it is: ok,
+	// degraded, starting, draining. nil: the data plane has no /readyz.
+	Ready func() (status string, ready bool)
 }
 
 // Ledger keeps the record of what was spent. Record must not block.

@@ -420,6 +420,7 @@ func (p *piped) close() {
 	}
 	_ = p.server.Close() // nothing of it matters any more
 	p.serving.Wait()
+	time.Sleep(time.Second) // a connection whose request was not read to its end lingers
 }
 
 // Accept, Close and Addr implement net.Listener.

@@ -14,6 +14,8 @@ import (
 // Passthrough is a path that is relayed to one provider as it is, for a flat
 // charge. It is refunded like any call that fails.
 type Passthrough struct {
+	// Path may have segments such as {id}, which stand for any one, and may end
+	// with /**, which stands for the path before it and all below.
 	Path     string
 	Methods  []string
 	Provider *upstream.Provider
@@ -21,21 +23,57 @@ type Passthrough struct {
 	Tokens   tokens.Count // charged to limits of tokens, as input
 }
 
-// passthrough finds the configured relay of a request.
+// passthrough finds the configured relay of a request: the first in the file.
 func (r *Rules) passthrough(req *http.Request) (*Passthrough, bool) {
+	path := req.URL.EscapedPath()
 	for i := range r.Passthrough {
-		if p := &r.Passthrough[i]; p.Path == req.URL.Path && slices.Contains(p.Methods, req.Method) {
+		if p := &r.Passthrough[i]; slices.Contains(p.Methods, req.Method) && p.covers(path) {
 			return p, true
 		}
 	}
 	return nil, false
 }
 
+// covers reports whether p is of a path, as a client sent it. What stands for a
+// parameter must be plain: a provider could read a dot, an escape or an empty
+// segment as a way out.
+func (p *Passthrough) covers(path string) bool {
+	want, got := strings.Split(p.Path, "/"), strings.Split(path, "/")
+	for i, segment := range want {
+		switch {
+		case segment == "**" && i == len(want)-1:
+			return !slices.ContainsFunc(got[min(i, len(got)):], func(s string) bool { return !isPlain(s) })
+		case i >= len(got):
+			return false
+		case strings.HasPrefix(segment, "{"):
+			if !isPlain(got[i]) {
+				return false
+			}
+		case segment != got[i]:
+			return false
+		}
+	}
+	return len(got) == len(want)
+}
+
+// isPlain reports whether a segment of a path has one reading.
+func isPlain(segment string) bool {
+	return segment != "" && strings.Trim(segment, ".") != "" && !strings.ContainsFunc(segment, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~:@!$&'()*+,=", c)
+	})
+}
+
+// passes reports whether a request is relayed.
+func (r *Rules) passes(req *http.Request) bool {
+	_, ok := r.passthrough(req)
+	return ok
+}
+
 // passed are the methods that are relayed at path.
 func (r *Rules) passed(path string) []string {
 	var methods []string
 	for i := range r.Passthrough {
-		if r.Passthrough[i].Path == path {
+		if r.Passthrough[i].covers(path) {
 			methods = append(methods, r.Passthrough[i].Methods...)
 		}
 	}

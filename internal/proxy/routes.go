@@ -32,14 +32,41 @@ func (g *Gateway) Handler() http.Handler {
 			e.Handle(at[0], at[1], g.handle(d, endpoints))
 		}
 	}
-	e.GET("/v1/models", g.listModels)
-	e.GET("/v1/models/*model", g.showModel)
+	g.routeListings(e)
 	healthz := func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
 	e.GET("/healthz", healthz)
 	e.HEAD("/healthz", healthz) // as some load balancers ask
-	e.NoRoute(g.unrouted(notFound))
+	if g.Ready != nil {
+		e.GET("/readyz", g.readyz)
+		e.HEAD("/readyz", g.readyz)
+	}
+	known := g.paths()
+	e.NoRoute(func(c *gin.Context) {
+		if c.Request.Method == http.MethodConnect {
+			g.unrouted(notAllowed)(c) // no tunnel, whatever it leads to
+			return
+		}
+		path := c.Request.URL.EscapedPath()
+		if meant, ok := meantPath(known, path); ok && !g.rules.Load().passes(c.Request) {
+			c.Request.URL.RawPath, c.Request.URL.Path = meant, unescaped(meant)
+			e.HandleContext(c)
+			return
+		}
+		g.unrouted(func() error { return notFound(known, c.Request) })(c)
+	})
 	e.NoMethod(g.unrouted(notAllowed))
 	return e
+}
+
+// readyz reports whether calls should come here: a load balancer probes the port
+// that it sends them to.
+func (g *Gateway) readyz(c *gin.Context) {
+	status, ready := g.Ready()
+	code := http.StatusOK
+	if !ready {
+		code = http.StatusServiceUnavailable
+	}
+	c.JSON(code, gin.H{"status": status})
 }
 
 // routed is an endpoint's pattern as gin can route it, which knows no actions
@@ -79,7 +106,7 @@ func (g *Gateway) handle(d dialect.Dialect, endpoints []dialect.Endpoint) gin.Ha
 			g.serve(c.Writer, c.Request, rt, params)
 			return
 		}
-		g.unrouted(notFound)(c)
+		g.unrouted(func() error { return notFound(nil, c.Request) })(c)
 	}
 }
 
@@ -149,10 +176,6 @@ func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.refuse(w, rec, err)
 }
 
-func notFound() error {
-	return &fault.Error{Code: fault.NotFound, Message: "There is nothing at this path.", NoRetry: true}
-}
-
 func notAllowed() error {
 	return &fault.Error{Code: fault.MethodNotAllowed, Message: "This path does not take this method.", NoRetry: true}
 }
@@ -170,7 +193,7 @@ func (g *Gateway) unrouted(refusal func() error) gin.HandlerFunc {
 		rt := route{dialect: g.dialectOf(c.Request.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}}
 		rec := g.begin(c.Writer, c.Request, rt)
 		defer g.record(rec)
-		if methods := rules.passed(c.Request.URL.Path); len(methods) > 0 {
+		if methods := rules.passed(c.Request.URL.EscapedPath()); len(methods) > 0 {
 			c.Header("Allow", strings.Join(append(methods, c.Writer.Header()["Allow"]...), ", "))
 			g.refuse(c.Writer, rec, notAllowed())
 			return
@@ -185,7 +208,7 @@ func (g *Gateway) dialectOf(path string) dialect.Dialect {
 	nearest, most := g.Dialects[0], 0
 	for _, d := range g.Dialects {
 		for _, e := range d.Endpoints() {
-			if n := dialect.Likeness(e.Pattern, path); n > most {
+			if n := dialect.Likeness(e.Pattern, path); n > most && !e.Alias {
 				nearest, most = d, n
 			}
 		}

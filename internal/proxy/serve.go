@@ -32,7 +32,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	defer g.record(rec)
 	rules := g.rules.Load()
 
-	who, err := g.identify(rules, r, rec)
+	who, err := g.enter(rules, r, rec)
 	if err != nil {
 		g.refuse(w, rec, err)
 		return
@@ -133,17 +133,29 @@ func closeAnswer(resp *upstream.Response, s *settlement) {
 	_ = resp.Close() // it was read to its end, or is not wanted any more
 }
 
-// identify finds who asks, before anything is kept of the request. A call
-// without a valid key is refused, and draws on the limits of its address.
-func (g *Gateway) identify(rules *Rules, r *http.Request, rec *record) (caller, error) {
+// identify finds who asks, before anything is kept of the request. With an error
+// the caller has its address alone.
+func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
 	key, known := rules.Directory.Identify(secret)
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	who := caller{Caller: tenant.Caller{IP: ip}, ip: rules.Prefixes.Bucket(ip)}
 	if err != nil || !known {
-		return caller{}, cmp.Or(g.chargeStranger(r.Context(), rules, rules.Prefixes.Bucket(ip), rec.id), unknownKey(err))
+		return who, unknownKey(err)
 	}
-	rec.caller = caller{Caller: tenant.Caller{Key: key, IP: ip}, team: key.Team, ip: rules.Prefixes.Bucket(ip)}
-	return rec.caller, nil
+	who.Key, who.team = key, key.Team
+	return who, nil
+}
+
+// enter lets in who has a valid key. A call without one is refused, and draws on
+// the limits of its address.
+func (g *Gateway) enter(rules *Rules, r *http.Request, rec *record) (caller, error) {
+	who, err := g.identify(rules, r)
+	if err != nil {
+		return caller{}, cmp.Or(g.chargeStranger(r.Context(), rules, who.ip, rec.id), err)
+	}
+	rec.caller = who
+	return who, nil
 }
 
 // chargeStranger charges a call without a valid key to the gateway's limits of
@@ -157,7 +169,7 @@ func (g *Gateway) chargeStranger(ctx context.Context, rules *Rules, ip, id strin
 			p.lines = append(p.lines, budget.Line{Limit: l, Value: ip, Amount: 1})
 		}
 	}
-	held, err := g.reserve(ctx, rules, p, id)
+	held, err := g.reserve(ctx, p, id)
 	if held.Reservation != nil {
 		held.Settle(p.amounts(tokens.Usage{}, p.requests))
 	}

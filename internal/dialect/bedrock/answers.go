@@ -51,6 +51,9 @@ var conversed = &watch.API{
 	Closes:  map[string]bool{"contentBlockStop": true, "messageStop": true},
 }
 
+// counted is how answers of CountTokens are read: what they count is not used.
+var counted = &watch.API{Document: watch.Tree(watch.Places{"message": watch.ErrorMessage}), Event: watch.Tree(watch.Places{}), Headers: headers}
+
 // vendors are the places where models other than Anthropic's say something.
 var vendors = watch.Places{
 	"generation":                    watch.Text, // Meta

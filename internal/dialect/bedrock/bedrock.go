@@ -38,6 +38,7 @@ const (
 	converseStream = "/converse-stream"
 	invoke         = "/invoke"
 	invokeStream   = "/invoke-with-response-stream"
+	countTokens    = "/count-tokens"
 )
 
 // Endpoints implements dialect.Dialect. A model's id is escaped in the path and
@@ -47,7 +48,7 @@ func (Dialect) Endpoints() []dialect.Endpoint {
 	for _, action := range []string{converse, converseStream, invoke, invokeStream} {
 		all = append(all, dialect.Endpoint{Method: "POST", Pattern: prefix + ":model" + action, Operation: dialect.Chat})
 	}
-	return all
+	return append(all, dialect.Endpoint{Method: "POST", Pattern: prefix + ":model" + countTokens, Operation: dialect.CountTokens})
 }
 
 // action is what is done with the model: the last segment of the pattern.
@@ -71,6 +72,9 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	}
 	c := &dialect.Call{Request: r, Dialect: Name, Model: model, Choices: 1, BodyObject: b.Object, Members: b.Members}
 	switch action(c) {
+	case countTokens:
+		c.NoOutput, c.RequestsOnly = true, true
+		return c, nil
 	case converse, converseStream:
 		c.Stream = action(c) == converseStream
 		c.MaxOutputParam = inference + ".maxTokens"
@@ -179,6 +183,8 @@ func widen(c *dialect.Call, b request.Body, least request.Least, keys ...string)
 // Meter implements dialect.Dialect.
 func (Dialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) dialect.Meter {
 	switch action(c) {
+	case countTokens:
+		return watch.New(counted, c, a, o)
 	case converse, converseStream:
 		return watch.New(conversed, c, a, o)
 	}

@@ -28,18 +28,22 @@ func New() dialect.Dialect { return Dialect{} }
 // Name implements dialect.Dialect.
 func (Dialect) Name() string { return Name }
 
-// prefix is the path before a model and its action.
-const prefix = "/v1beta/models/"
+// models is the part of a path before a model and its action, behind a version.
+const models = "/models/"
+
+// versions are those that clients have in front of it. The first is what goes to
+// a provider where the client sent none.
+var versions = []string{"/v1beta", "/v1alpha", "/v1", ""}
 
 // Endpoints implements dialect.Dialect.
 func (Dialect) Endpoints() []dialect.Endpoint {
-	return []dialect.Endpoint{
-		of(generate, dialect.Chat),
-		of(streamGenerate, dialect.Chat),
-		of("countTokens", dialect.CountTokens),
-		of("embedContent", dialect.Embeddings),
-		of("batchEmbedContents", dialect.Embeddings),
+	var all []dialect.Endpoint
+	for i, version := range versions {
+		for _, e := range actions {
+			all = append(all, dialect.Endpoint{Method: "POST", Pattern: version + models + ":model:" + e.name, Operation: e.operation, Alias: i > 0})
+		}
 	}
+	return all
 }
 
 // The actions of a model that produce text.
@@ -48,33 +52,40 @@ const (
 	streamGenerate = "streamGenerateContent"
 )
 
-// of is the endpoint of an action, which stands in the last segment, behind the
-// model.
-func of(action string, o dialect.Operation) dialect.Endpoint {
-	return dialect.Endpoint{Method: "POST", Pattern: prefix + ":model:" + action, Operation: o}
+// actions are what is done with a model: they stand behind it in the last
+// segment of a path.
+var actions = []struct {
+	name      string
+	operation dialect.Operation
+}{
+	{generate, dialect.Chat},
+	{streamGenerate, dialect.Chat},
+	{"countTokens", dialect.CountTokens},
+	{"embedContent", dialect.Embeddings},
+	{"batchEmbedContents", dialect.Embeddings},
 }
 
-// split takes a path apart into its model, decoded, and action.
-func split(path string) (model, action string, ok bool) {
-	rest, ok := strings.CutPrefix(path, prefix)
+// split takes a path apart into its version, its model, decoded, and action.
+func split(path string) (version, model, action string, ok bool) {
+	version, rest, ok := strings.Cut(path, models)
 	if !ok {
-		return "", "", false
+		return "", "", "", false
 	}
 	// Some clients escape the colon.
 	plain, err := url.PathUnescape(rest)
 	if err != nil {
-		return "", "", false
+		return "", "", "", false
 	}
 	i := strings.LastIndexByte(plain, ':')
 	if i < 0 {
-		return "", "", false
+		return "", "", "", false
 	}
-	return plain[:i], plain[i+1:], true
+	return version, plain[:i], plain[i+1:], true
 }
 
 // Parse implements dialect.Dialect.
 func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
-	model, action, ok := split(r.Path)
+	_, model, action, ok := split(r.Path)
 	if !ok {
 		return nil, &fault.Error{Code: fault.NotFound, Message: "The path names no model and what to do with it.", NoRetry: true}
 	}

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 
@@ -24,7 +25,7 @@ func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 	if model == "" {
 		model = c.Model
 	}
-	_, action, _ := split(c.Path)
+	version, _, action, _ := split(c.Path)
 	var edits []request.Edit
 	if model != c.Model {
 		edits = rename(c, model)
@@ -34,7 +35,7 @@ func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 	}
 	return dialect.Outbound{
 		Method: c.Endpoint.Method,
-		URL:    request.URL(to.BaseURL, prefix+url.PathEscape(model)+":"+action, request.Query(c.Query, dropped...)),
+		URL:    request.URL(to.BaseURL, cmp.Or(version, versions[0])+models+url.PathEscape(model)+":"+action, request.Query(c.Query, dropped...)),
 		Header: header,
 		Body:   request.Splice(c.Request.Body, edits),
 	}, nil

@@ -30,6 +30,7 @@ func (Dialect) Endpoints() []dialect.Endpoint {
 		{Method: "POST", Pattern: "/api/chat", Operation: dialect.Chat},
 		{Method: "POST", Pattern: "/api/generate", Operation: dialect.Completion},
 		{Method: "POST", Pattern: "/api/embed", Operation: dialect.Embeddings},
+		{Method: "POST", Pattern: "/api/embeddings", Operation: dialect.Embeddings}, // older clients'
 	}
 }
 

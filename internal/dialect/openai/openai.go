@@ -31,6 +31,7 @@ const (
 	pathChat        = "/chat/completions"
 	pathCompletions = "/completions"
 	pathResponses   = "/responses"
+	pathCompact     = "/responses/compact"
 	pathInputTokens = "/responses/input_tokens"
 	pathEmbeddings  = "/embeddings"
 	pathModerations = "/moderations"
@@ -57,6 +58,7 @@ var answered = []dialect.Endpoint{
 	{Method: "POST", Pattern: pathChat, Operation: dialect.Chat},
 	{Method: "POST", Pattern: pathCompletions, Operation: dialect.Completion},
 	{Method: "POST", Pattern: pathResponses, Operation: dialect.Responses},
+	{Method: "POST", Pattern: pathCompact, Operation: dialect.Responses},
 	{Method: "POST", Pattern: pathEmbeddings, Operation: dialect.Embeddings},
 	{Method: "POST", Pattern: pathModerations, Operation: dialect.Moderation},
 	{Method: "POST", Pattern: pathGenerations, Operation: dialect.Images},

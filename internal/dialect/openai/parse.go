@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"fmt"
 	"mime"
 	"regexp"
+	"strings"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/request"
@@ -59,7 +61,13 @@ var responseID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
 
 func parseStored(c *dialect.Call) error {
 	c.RequestsOnly = true // the response itself, which may have gone on until now, is another's to charge
-	if !responseID.MatchString(c.Params[ParamResponse]) {
+	id := c.Params[ParamResponse]
+	for _, fixed := range []string{pathCompact, pathInputTokens} {
+		if strings.HasSuffix(fixed, "/"+id) {
+			return &fault.Error{Code: fault.MethodNotAllowed, Message: fmt.Sprintf("%s is no response: it takes POST alone.", id), NoRetry: true}
+		}
+	}
+	if !responseID.MatchString(id) {
 		return fault.Invalid(ParamResponse, "The id of a response has only letters, digits, _ and -.")
 	}
 	return nil
@@ -128,6 +136,9 @@ func parseOperation(c *dialect.Call, b request.Body) (err error) {
 		}
 		c.Choices, err = choices(b, prompts(b))
 	case dialect.Responses:
+		if strings.HasSuffix(c.Endpoint.Pattern, pathCompact) {
+			return nil // it takes no bound
+		}
 		c.MaxOutputParam = "max_output_tokens"
 		background, err := b.Switch("background", request.Off)
 		if err != nil {
