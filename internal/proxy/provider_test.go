@@ -132,3 +132,25 @@ func TestIdempotencyKeysAreTheTeamsOwnAtTheProvider(t *testing.T) {
 		}
 	})
 }
+
+// What is relayed for a flat charge, and what is stored, meet the same credential.
+func TestARefusedCredentialIsHiddenOnEveryPath(t *testing.T) {
+	s := setting{
+		provider: func(p *upstream.Provider) { p.APIKeys = []string{"sk-provider-of-the-gateway-ider"} },
+		rules: func(r *Rules) {
+			r.Passthrough = []Passthrough{{Path: "/v1/files", Methods: []string{"GET"}, Provider: r.Models["m"].Targets[0].Provider, Requests: 1}}
+		},
+	}
+	inHouse(t, s, refusesKey, func(h *house) {
+		for _, path := range []string{"GET /v1/files", "GET /v1/responses/resp_1", "DELETE /v1/responses/resp_1", "/v1/embeddings"} {
+			time.Sleep(time.Hour) // each is a probe of its own
+			got := h.ask(path, `{"model":"m","input":"hi"}`)
+			if got.status != http.StatusBadGateway || strings.Contains(got.body, "sk-") || got.header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: got %d %v\n%s", path, got.status, got.header, got.body)
+			}
+		}
+		if n := strings.Count(h.log.String(), `"cause":"refused"`); n != 4 {
+			t.Errorf("the provider was asked %d times by four calls", n)
+		}
+	})
+}

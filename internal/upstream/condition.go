@@ -175,7 +175,8 @@ func (c conditions) served(key, model string, sent time.Time) (back []scope) {
 
 // rest makes s rest for why, for after if that is above 0, because of an attempt
 // sent at sent. It reports whether that is news: attempts that were under way
-// when the rest began make it no longer.
+// when the rest began, or are sent during it for want of anything else, make it no
+// longer.
 func (c conditions) rest(s scope, why cause, after time.Duration, sent, now time.Time) bool {
 	d := c.of(s)
 	resting := d.at(now)
@@ -184,7 +185,7 @@ func (c conditions) rest(s scope, why cause, after time.Duration, sent, now time
 		return false
 	case why == limited && resting.cause.bars() && (resting.cause != limited || resting.wait >= after):
 		return false
-	case why != limited && d.cause == why && sent.Before(d.since):
+	case why != limited && d.cause == why && (sent.Before(d.since) || now.Before(d.until)):
 		return false
 	}
 	if d.cause != why {

@@ -170,13 +170,19 @@ func moderation(code, message string) bool {
 		func(word string) bool { return strings.Contains(message, word) })
 }
 
-// name is what the error calls itself, as a log names it.
+// name is what the error calls itself, as a log names it: identifiers alone, since a
+// sentence may repeat the request or a secret.
 func (e errorBody) name() string {
-	name := strings.TrimSpace(strings.ToValidUTF8(e.kind+" "+e.code, ""))
+	parts := []string{e.kind, e.code}
 	for _, d := range e.details {
-		name = strings.TrimSpace(name + " " + d.Reason + d.ErrorCode)
+		parts = append(parts, d.Reason, d.ErrorCode)
 	}
-	return name[:min(len(name), 100)]
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" || len(p) > 64 || strings.ContainsFunc(p, notInName) })
+	return strings.Join(slices.Compact(parts), " ")
+}
+
+func notInName(r rune) bool {
+	return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
 // shows reports whether text holds a secret, or its end behind what stands for

@@ -108,6 +108,20 @@ func TestThePartsOfAnErrorThatDecideAreFound(t *testing.T) {
 	}
 }
 
+func TestAnErrorIsNamedByItsIdentifiersAlone(t *testing.T) {
+	for body, want := range map[string]string{
+		spentBody: "insufficient_quota",
+		`{"error":{"type":"invalid_request_error","code":"invalid_api_key","details":[{"reason":"API_KEY_INVALID"}]}}`: "invalid_request_error invalid_api_key API_KEY_INVALID",
+		`{"code":"Your prompt was: hello","error":"no"}`:                                                               "",
+		`{"error":{"type":"bad_key","code":"sk-p****dead"}}`:                                                           "bad_key",
+		`{"error":{"code":"` + strings.Repeat("x", 65) + `"}}`:                                                         "",
+	} {
+		if got := readError([]byte(body)).name(); got != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
 func TestAResetIsNoRequestToWaitForHours(t *testing.T) {
 	h := head("x-ratelimit-limit", "50", "x-ratelimit-remaining", "0", "x-ratelimit-reset", "1790035200000")
 	if after := judge(429, errorBody{}, h, morning).after; after != time.Minute {

@@ -37,22 +37,23 @@ func (c *Client) release(a attempt) {
 // healthy notes that an attempt was served.
 func (c *Client) healthy(a attempt) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	back := a.state.conditions.served(a.key.id, a.model, a.began)
+	var names []string
 	for _, s := range back {
-		c.log.Info("a part of a provider serves again", "provider", a.target.Provider.Name, "credential", a.state.number(s.key), "model", s.model)
 		c.changed(a, s)
+		names = append(names, a.state.number(s.key))
+	}
+	c.mu.Unlock()
+	for i, s := range back {
+		c.log.Info("a part of a provider serves again", "provider", a.target.Provider.Name, "credential", names[i], "model", s.model)
 	}
 }
 
 // sick notes that an attempt failed by its provider's fault.
 func (c *Client) sick(a attempt) {
-	s := scope{model: a.model}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a.state.conditions.fail(s, a.began, time.Now()) {
-		c.rested(a, s, "")
-	}
+	c.rested(a, scope{model: a.model}, "", func(s scope, now time.Time) bool {
+		return a.state.conditions.fail(s, a.began, now)
+	})
 }
 
 // rests makes rest what an answer says had better rest, for all gateways.
@@ -60,34 +61,43 @@ func (c *Client) rests(a attempt, j judgement, why string) {
 	if j.rests == "" {
 		return
 	}
-	s := j.width.scope(a.key.id, a.model)
 	after := j.after
 	if j.rests == spent { // what it asks to wait then is about a rate
 		after = 0
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a.state.conditions.rest(s, j.rests, after, a.began, time.Now()) {
-		c.rested(a, s, why)
-	}
+	c.rested(a, j.width.scope(a.key.id, a.model), why, func(s scope, now time.Time) bool {
+		return a.state.conditions.rest(s, j.rests, after, a.began, now)
+	})
 }
 
-// rested tells operators and other gateways that s rests. mu is held.
-func (c *Client) rested(a attempt, s scope, why string) {
-	d, name := a.state.conditions[s], a.target.Provider.Name
-	c.observer.UpstreamRest(name, string(d.cause))
+// meanings are what the log says of each cause.
+var meanings = map[cause]string{
+	refused: "the provider refuses a credential of the gateway, which rests",
+	spent:   "a credential's quota at the provider is used up: it rests",
+	denied:  "a credential may not use the model, and is passed over for it",
+	limited: "the provider asks to wait",
+	failing: "the target keeps failing and is passed over while others serve",
+}
+
+// rested reports to operators and other gateways that s rests, if change says that
+// this is news. change is called with mu held.
+func (c *Client) rested(a attempt, s scope, why string, change func(scope, time.Time) bool) {
+	now, name := time.Now(), a.target.Provider.Name
+	c.mu.Lock()
+	if !change(s, now) {
+		c.mu.Unlock()
+		return
+	}
 	c.changed(a, s)
+	d, key := *a.state.conditions[s], a.state.number(s.key)
+	c.mu.Unlock()
+	c.observer.UpstreamRest(name, string(d.cause))
 	level := slog.LevelWarn
 	if d.cause == limited {
 		level = slog.LevelInfo
 	}
-	c.log.Log(a.ctx, level, map[cause]string{
-		refused: "the provider refuses a credential of the gateway; others serve",
-		spent:   "a credential's quota at the provider is used up; others serve",
-		denied:  "a credential may not use the model; others serve",
-		limited: "the provider asks to wait",
-		failing: "the target keeps failing and is passed over while others serve",
-	}[d.cause], "provider", name, "credential", a.state.number(s.key), "model", s.model, "cause", string(d.cause), "why", why, "rests_for", time.Until(d.until).Round(time.Millisecond))
+	c.log.Log(a.ctx, level, meanings[d.cause], "provider", name, "credential", key, "model", s.model,
+		"cause", string(d.cause), "why", why, "rests_for", d.until.Sub(now).Round(time.Millisecond).String())
 }
 
 // number says which of the provider's keys an id stands for, as a log names it.

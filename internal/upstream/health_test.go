@@ -374,3 +374,26 @@ func TestNoHeaderOfAnAnswerShowsTheKey(t *testing.T) {
 		t.Errorf("the client would see %v and %v", h, last)
 	}
 }
+
+// A provider that is down and has no substitute is asked by every call, and the log
+// has a line for each rest, not for each call.
+func TestTheLogHasALineForEachRestNotForEachCall(t *testing.T) {
+	for _, status := range []int{500, 403} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			b, w := &byKey{answers: map[string]answer{deadKey: {status: status}}}, &watcher{}
+			p := provider("a", func(p *Provider) { p.APIKeys, p.Retries = []string{deadKey}, 0 })
+			c := b.client(nil, w, slog.New(slog.NewTextHandler(&log, nil)), p)
+			for i := range 600 {
+				r, err := c.Do(t.Context(), job(fmt.Sprint(i), Target{Provider: p, Weight: 1}))
+				if err == nil {
+					whole(t, r)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if n := strings.Count(log.String(), "level=WARN"); b.asked[deadKey] != 600 || n < 2 || n > 8 || len(w.rests) != n {
+				t.Errorf("status %d: %d lines and %d rests of %d calls in a minute", status, n, len(w.rests), b.asked[deadKey])
+			}
+		})
+	}
+}
