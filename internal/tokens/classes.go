@@ -117,14 +117,14 @@ type Tier uint8
 
 // The tiers. A request may have several: fast, and in one region.
 const (
-	Flex      Tier = iota
-	Priority       // OpenAI's, which it also calls fast
-	Fast           // Anthropic's speed
-	Batch          //
-	Scale          //
-	Optimized      // Bedrock's latency
-	US             // Anthropic's inference in one country
-	OtherTier      // a tier that has no name here
+	Flex      Tier = iota // slower
+	Priority              // OpenAI's, which it also calls fast
+	Fast                  // Anthropic's speed
+	Batch                 // done within a day, not at once
+	Scale                 // capacity that was bought before
+	Optimized             // Bedrock's latency
+	US                    // Anthropic's inference in one country
+	OtherTier             // a tier that has no name here
 
 	tiers // how many there are
 )
