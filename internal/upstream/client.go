@@ -142,8 +142,11 @@ func (c *Client) Reload(providers []*Provider) {
 		}
 		c.state(p)
 	}
-	for _, s := range old {
+	for name, s := range old {
 		s.connections.closeIdle()
+		for _, why := range causes {
+			c.observer.UpstreamResting(name, string(why), 0)
+		}
 	}
 }
 
@@ -202,6 +205,7 @@ func (c *Client) update(s *state, p *Provider) {
 		}
 	}
 	s.keys = keys
+	s.conditions.forget(keys)
 }
 
 // keyOf is the key of s with this secret, or a new one. Its pacer is kept if

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -227,6 +228,13 @@ func (c conditions) of(s scope) *condition {
 	d = &condition{}
 	c[s] = d
 	return d
+}
+
+// forget drops what is about other keys than these.
+func (c conditions) forget(keys []*key) {
+	maps.DeleteFunc(c, func(s scope, _ *condition) bool {
+		return s.key != "" && !slices.ContainsFunc(keys, func(k *key) bool { return k.id == s.key })
+	})
 }
 
 // resting counts what rests, or is to be probed, for each cause.

@@ -140,7 +140,8 @@ func (c *Client) adopt(fields map[string]string) {
 			c.unwritten[field] = "" // with the next exchange
 			continue
 		}
-		if s := c.states[e.Provider]; s != nil && e.By != c.id {
+		s := c.states[e.Provider]
+		if s != nil && e.By != c.id && (e.Key == "" || s.number(e.Key) != "") {
 			s.conditions.adopt(e, now)
 		}
 	}

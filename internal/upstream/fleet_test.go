@@ -220,3 +220,40 @@ func TestOneGatewaysTroubleDoesNotFlap(t *testing.T) {
 		}
 	})
 }
+
+// A key that was replaced, or a provider that went, is no longer shown as resting.
+func TestAReloadForgetsTheKeysThatWent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2, answer{status: 401})
+		w := &watcher{}
+		c := f.gateways[1]
+		c.mu.Lock()
+		c.observer = w
+		c.mu.Unlock()
+		refused := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.resting["a refused"]
+		}
+		f.noticed()
+		if n := refused(); n != 1 {
+			t.Fatalf("%d are shown as refused, want 1", n)
+		}
+		a := *f.targets[0].Provider
+		a.APIKeys = []string{goodKey}
+		c.Reload([]*Provider{&a, f.targets[1].Provider})
+		time.Sleep(2 * time.Second)
+		if n := refused(); n != 0 {
+			t.Errorf("with another key %d are shown as refused", n)
+		}
+		c.Reload([]*Provider{f.targets[0].Provider, f.targets[1].Provider})
+		time.Sleep(2 * time.Second)
+		if n := refused(); n != 1 {
+			t.Errorf("with the old key again %d are shown as refused, want what the store has", n)
+		}
+		c.Reload([]*Provider{f.targets[1].Provider})
+		if n := refused(); n != 0 {
+			t.Errorf("of a provider that went %d are shown as refused", n)
+		}
+	})
+}
