@@ -26,6 +26,9 @@ type Config struct {
 	// Token, when not empty, is asked for as a Bearer token everywhere but at
 	// the health checks.
 	Token string
+	// Hosts are the names by which the admin plane may be called while there is no
+	// Token, beside addresses and names without a dot.
+	Hosts []string
 	// Now tells the time. nil: time.Now.
 	Now func() time.Time
 

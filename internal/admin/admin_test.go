@@ -136,6 +136,7 @@ func newGateway() *gateway {
 func (g *gateway) ask(t *testing.T, method, target, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:9090"
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +27,10 @@ const (
 // everyone to what is open.
 func (h *handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.config.Token == "" && !isOpen(r.URL.Path) && r.URL.Path != "/metrics" && !h.isOwnHost(r.Host) {
+			replyError(w, http.StatusForbidden, "forbidden_host", "The admin plane has no token, and is not called by this name: set server.admin_token, or add the name to server.admin_hosts.")
+			return
+		}
 		if h.config.Token == "" || isOpen(r.URL.Path) || h.hasToken(r) {
 			next.ServeHTTP(w, r)
 			return
@@ -40,6 +47,20 @@ func (h *handler) guard(next http.Handler) http.Handler {
 		}
 		replyError(w, http.StatusUnauthorized, "unauthorized", "The admin plane wants its token: Authorization: Bearer <admin_token>.")
 	})
+}
+
+// isOwnHost reports whether a request that needs no token may be of this network.
+// A stranger's page reaches the admin plane through its own name, made to lead
+// here (DNS rebinding): then the browser takes both for one origin. No stranger
+// has an address, or a name without a dot, as its own.
+func (h *handler) isOwnHost(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = strings.Trim(hostPort, "[]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	_, err = netip.ParseAddr(host)
+	return err == nil || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || slices.Contains(h.config.Hosts, host)
 }
 
 // isOpen tells whether anyone may come to path.

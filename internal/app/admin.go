@@ -5,7 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"llmgw/internal/admin"
@@ -28,6 +32,7 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 func (a *App) guardAdmin(c *config.Config) {
 	h := admin.New(admin.Config{
 		Token:       c.Server.AdminToken,
+		Hosts:       adminHosts(c),
 		Teams:       a.teams,
 		Common:      a.commonLimits,
 		Read:        a.read,
@@ -43,6 +48,19 @@ func (a *App) guardAdmin(c *config.Config) {
 		Notices:     a.notices,
 	})
 	a.operators.Store(&h)
+}
+
+// adminHosts are the names of the admin plane: the configured ones, and this
+// machine's own.
+func adminHosts(c *config.Config) []string {
+	hosts := slices.Clone(c.Server.AdminHosts)
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, strings.ToLower(name))
+	}
+	if host, _, err := net.SplitHostPort(c.Server.AdminListen); err == nil && host != "" {
+		hosts = append(hosts, strings.ToLower(host))
+	}
+	return hosts
 }
 
 // ready tells whether calls should come here: once the store has answered and

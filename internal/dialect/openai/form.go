@@ -143,6 +143,9 @@ func (f *formParts) add(head []byte, value dialect.Span) error {
 		return brokenForm("a part has no name")
 	}
 	name := params["name"]
+	if err := request.CheckName(name); err != nil {
+		return err
+	}
 	_, isFile := params["filename"]
 	_, twice := f.fields[name]
 	switch name {

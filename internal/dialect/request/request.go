@@ -104,7 +104,14 @@ func checkType(h dialect.Header) error {
 // compared by a map.
 const fewMembers = 16
 
+// unique refuses members that two readers could take for different ones: two of
+// one name, or one that is nearly a known name.
 func (b Body) unique() error {
+	for _, m := range b.Members {
+		if err := CheckName(m.Key); err != nil {
+			return err
+		}
+	}
 	if len(b.Members) > fewMembers {
 		seen := make(map[string]bool, len(b.Members))
 		for _, m := range b.Members {

@@ -249,7 +249,7 @@ func TestASwitchIsTrueOrFalse(t *testing.T) {
 func TestAStreamIsAskedForByTrueAlone(t *testing.T) {
 	for text, want := range map[string][2]Setting{ // of an API whose default is off, and of one whose default is on
 		`{}`: {Off, On}, `{"stream":null}`: {Off, On}, `{"stream":true}`: {On, On}, `{"stream":false}`: {Off, Off},
-		`{"stream":"true"}`: {Off, Off}, `{"stream":1}`: {Off, Off}, `{"stream":[true]}`: {Off, Off}, `{"Stream":true}`: {Off, On},
+		`{"stream":"true"}`: {Off, Off}, `{"stream":1}`: {Off, Off}, `{"stream":[true]}`: {Off, Off},
 	} {
 		b := read(t, text)
 		if got := [2]Setting{b.Stream(Off), b.Stream(On)}; got != want {
