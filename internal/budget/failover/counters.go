@@ -3,6 +3,7 @@ package failover
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/budget"
@@ -12,8 +13,9 @@ import (
 // what this process holds of it: what a share starts from. Bounded: beyond
 // maxCounters a counter that nothing is held of is forgotten for each new one.
 type counters struct {
-	seed   maphash.Seed
-	shards [64]counterShard
+	seed    maphash.Seed
+	refused atomic.Int64 // when a refusal was last remembered, unix nanoseconds
+	shards  [64]counterShard
 }
 
 type counterShard struct {
@@ -30,6 +32,9 @@ type counter struct {
 	state budget.LineState // as the store last said
 	at    time.Time        // when it was asked for that; zero: never
 	held  int64            // by reservations of this process that the store knows; slots: by all
+
+	refused *refusal  // the latest, or nil
+	granted time.Time // when this process was last granted something
 }
 
 func (t *counters) init() {
@@ -100,7 +105,9 @@ func (t *counters) hold(line budget.Line, n int64) {
 	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
-	s.get(k).held += n
+	c := s.get(k)
+	c.held += n
+	c.granted = time.Now()
 	s.mu.Unlock()
 }
 
@@ -139,6 +146,7 @@ func (t *counters) release(line budget.Line, n int64) {
 	s.mu.Lock()
 	if c := s.m[k]; c != nil {
 		c.held = max(0, c.held-n)
+		c.refused = nil // something may have come back
 	}
 	s.mu.Unlock()
 }

@@ -34,6 +34,9 @@ func (l *Limiter) ReserveBy(ctx context.Context, r budget.Request, deadline time
 	if l.breaker.isDown() {
 		return l.decide(r)
 	}
+	if v, again := l.refusedAgain(&r); again {
+		return nil, v
+	}
 	sent := time.Now()
 	v, err := l.ask(ctx, "reserve", &r, deadline)
 	switch {
@@ -42,6 +45,7 @@ func (l *Limiter) ReserveBy(ctx context.Context, r budget.Request, deadline time
 		if v.Outcome == budget.Granted {
 			return l.granted(new(record), &r, &v), v
 		}
+		l.remember(&r, &v, sent)
 		return nil, v
 	case errors.Is(err, budget.ErrConflict):
 		l.log.Warn("a reservation's id is in use with other amounts", "id", r.ID)
@@ -106,6 +110,19 @@ func (l *Limiter) learn(lines []budget.Line, states []budget.LineState, sent tim
 	}
 	for i := range lines {
 		l.counters.see(lines[i], states[i], sent)
+	}
+}
+
+// remember keeps what the store has refused of r.
+func (l *Limiter) remember(r *budget.Request, v *budget.Verdict, sent time.Time) {
+	if l.cfg.Timeout <= 0 || len(v.Lines) != len(r.Lines) {
+		return
+	}
+	for i := range r.Lines {
+		switch v.Lines[i].Outcome {
+		case budget.Exceeded, budget.HeldBack, budget.Spent, budget.NoSlot:
+			l.counters.remember(r.Lines[i], v.Lines[i], sent)
+		}
 	}
 }
 

@@ -1,0 +1,164 @@
+package failover_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmgw/internal/budget"
+	"llmgw/internal/budget/memstore"
+)
+
+// asked is a store that counts the requests it is asked for.
+type asked struct {
+	budget.Store
+	reserves atomic.Int64
+}
+
+func (a *asked) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, error) {
+	a.reserves.Add(1)
+	return a.Store.Reserve(ctx, r)
+}
+
+// D2: a client that is refused and asks a thousand times a second is told the
+// exact wait each time, costs a call a second, and is granted when it is time.
+func TestAClientThatHammersCostsACallASecond(t *testing.T) {
+	for what, limit := range map[string]*budget.Limit{
+		"requests": minutely("rpm", budget.Requests, 6), "tokens": minutely("tpm", budget.Tokens, 6),
+		"a month's": monthly("month", 6), "slots": minutely("slots", budget.Concurrency, 6),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &asked{Store: memstore.New(nil)}
+				g := start(store, "a", 20*time.Millisecond)
+				defer g.stop(t)
+				other := start(store, "b", 20*time.Millisecond)
+				defer other.stop(t)
+				time.Sleep(5 * time.Second) // they know of each other
+				wide := minutely("wide", budget.Tokens, 1000)
+				ask := func(i int) budget.Verdict { return g.reserve(fmt.Sprint(what, i), line(wide, 10), line(limit, 1)) }
+				for i := range 6 {
+					if v := ask(i); v.Outcome != budget.Granted {
+						t.Fatalf("request %d: got %+v, want it granted", i, v)
+					}
+					if limit.Unit != budget.Concurrency {
+						g.Settle(fmt.Sprint(what, i), []int64{10, 1})
+					}
+				}
+				before := store.reserves.Load()
+				for i := range 9000 {
+					v := ask(1000 + i)
+					want, _, err := store.Read(context.Background(), []budget.Line{line(wide, 10), line(limit, 1)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if v.Outcome != want[1].Outcome || v.Binding != 1 || v.Wait != want[1].Wait {
+						t.Fatalf("after %d ms: got %+v, want %+v", i, v, want[1])
+					}
+					if got := v.Lines[0].Remaining - want[0].Remaining; got < -1 || got > 1 {
+						t.Fatalf("after %d ms: got %d left of the other limit, want %d", i, v.Lines[0].Remaining, want[0].Remaining)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if got := store.reserves.Load() - before; got > 10 {
+					t.Errorf("9000 refusals in nine seconds cost %d calls, want 10 at most", got)
+				}
+				if limit.Unit == budget.Concurrency {
+					g.Settle(what+"0", []int64{10, 1})
+				} else if limit.Period == budget.Minute {
+					time.Sleep(time.Second)
+				} else {
+					return
+				}
+				if v := ask(1); v.Outcome != budget.Granted {
+					t.Errorf("when it is time: got %+v, want it granted", v)
+				}
+			})
+		})
+	}
+}
+
+// Whatever comes back, here or at another gateway, and whoever claims what: at
+// every moment a gateway grants what its store would, and refuses what it would.
+func TestARefusalIsNotRememberedForTooLong(t *testing.T) {
+	saved := int64(0)
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 9))
+			store := &asked{Store: memstore.New(nil)}
+			fleet := []*gateway{start(store, "a", 20*time.Millisecond), start(store, "b", 20*time.Millisecond)}
+			time.Sleep(5 * time.Second)
+			limits := []*budget.Limit{
+				minutely("tpm", budget.Tokens, 6000), minutely("rpm", budget.Requests, 60),
+				monthly("month", 40_000), minutely("slots", budget.Concurrency, 12),
+			}
+			limits[0].Bank = 1 + random.Int64N(4)
+			type held struct {
+				g     *gateway
+				id    string
+				lines []budget.Line
+			}
+			var open []held
+			asks := int64(0)
+			for n := range 2000 {
+				g := fleet[random.IntN(2)]
+				if random.IntN(3) == 0 && len(open) > 0 {
+					i := random.IntN(len(open))
+					h := open[i]
+					open = append(open[:i], open[i+1:]...)
+					used := make([]int64, len(h.lines))
+					for j, l := range h.lines {
+						used[j] = l.Amount * []int64{0, 1, 2, 2, 3}[random.IntN(5)] / 2
+					}
+					if random.IntN(4) == 0 {
+						h.g.Report(h.id, used)
+						synctest.Wait()
+					}
+					h.g.Settle(h.id, used)
+					synctest.Wait()
+				}
+				var lines []budget.Line
+				for _, l := range limits {
+					if random.IntN(3) > 0 {
+						n := int64(1)
+						if l.Unit == budget.Tokens {
+							n = []int64{0, 10, 100, 100, 100, 2000, 6001}[random.IntN(7)]
+						}
+						lines = append(lines, line(l, n))
+					}
+				}
+				want, _, err := store.Read(context.Background(), lines)
+				if err != nil {
+					t.Fatal(err)
+				}
+				grants := true
+				for _, s := range want {
+					grants = grants && s.Outcome == budget.Granted
+				}
+				id := fmt.Sprint(seed, ".", n)
+				v := g.reserve(id, lines...)
+				if asks++; (v.Outcome == budget.Granted) != grants {
+					t.Fatalf("seed %d, request %d for %v: got %+v, the store says %+v", seed, n, lines, v, want)
+				}
+				if grants {
+					open = append(open, held{g, id, lines})
+				}
+				time.Sleep(time.Duration(random.Int64N(1<<random.IntN(9))) * time.Millisecond)
+			}
+			saved += asks - store.reserves.Load()
+			for _, h := range open {
+				h.g.Settle(h.id, make([]int64, len(h.lines)))
+			}
+			for _, g := range fleet {
+				g.stop(t)
+			}
+		})
+	}
+	if saved < 1000 {
+		t.Errorf("%d of 80,000 calls were saved: too few to show anything", saved)
+	}
+}
