@@ -112,11 +112,17 @@ func (m *modelled) shrink(h *modelHold, keep, now int64) {
 	if keep >= h.taken {
 		return
 	}
-	if m.current(h.mark) {
-		m.open = max(0, m.open-(h.taken-keep))
-	}
+	m.free(h.mark, h.taken-keep)
 	m.refund(h.mark, h.taken-keep, now)
 	h.taken = keep
+}
+
+// free takes n that is no longer open off the counter, if its period still counts.
+func (m *modelled) free(mark, n int64) {
+	if !m.current(mark) {
+		n = 0
+	}
+	m.open = max(0, m.open-n)
 }
 
 // lost is what a hold costs when its gateway died.
@@ -140,9 +146,7 @@ func (m *modelled) settle(h modelHold, used, now int64) int64 {
 		m.open -= h.taken
 		return 0
 	}
-	if m.current(h.mark) {
-		m.open = max(0, m.open-(h.taken-min(h.noted, h.taken)))
-	}
+	m.free(h.mark, h.taken-min(h.noted, h.taken))
 	if used >= h.taken {
 		return m.overrun(used-h.taken, now)
 	}
