@@ -3,7 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 	"time"
 
 	"llmgw/internal/budget"
@@ -21,31 +22,48 @@ type part struct {
 // group is the part of a request that one script decides: on a single server
 // all of it, on a cluster the lines that share a tag.
 type group struct {
-	base  string
-	parts []part
-	lines []int // the request's, by the group's
+	base   string
+	shared bool // its counters are not one team's
+	parts  []part
+	lines  []int // the request's, by the group's
 }
 
 // Reserve implements budget.Store. It returns when ctx ends, though the call
 // may go on: what it grants then is cancelled, and so is what an error leaves
-// uncertain. On a cluster, lines of several tags are asked for in a fixed order.
+// uncertain.
+//
+// On a cluster, lines of several tags are asked for one tag after the other, a
+// team's own first: what a request holds that is then refused is in the way of
+// its own team. A refusal that another request's passing hold may have caused is
+// looked at once more.
 func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, error) {
+	v, doubtful, err := s.reserve(ctx, &r)
+	if err != nil || !doubtful {
+		return v, err
+	}
+	v, _, err = s.reserve(ctx, &r)
+	return v, err
+}
+
+// reserve is one try. A refusal is doubtful if the counters that refused would
+// grant now.
+func (s *Store) reserve(ctx context.Context, r *budget.Request) (v budget.Verdict, doubtful bool, err error) {
 	if !r.Valid() {
-		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, budget.ErrAmount)
+		return v, false, fmt.Errorf("reserve %s: %w", r.ID, budget.ErrAmount)
 	}
 	if r.ID == "" || len(r.ID) > maxText || len(r.Epoch) > maxText || len(r.Lines) > 100 {
-		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, errText)
+		return v, false, fmt.Errorf("reserve %s: %w", r.ID, errText)
 	}
-	groups := s.split(&r)
+	groups := s.split(r)
 	states := make([]budget.LineState, len(r.Lines))
-	v := budget.Verdict{Lines: states}
-	head := requestHead(&r)
+	v.Lines = states
+	head := requestHead(r)
 	var took []group // by this call, not by an earlier one with the same id
 	for i := range groups {
 		g := &groups[i]
 		if err := s.register(ctx, r.Epoch, g.base); err != nil {
-			s.cancel(&r, took)
-			return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
+			s.cancel(r, took)
+			return v, false, fmt.Errorf("reserve %s: %w", r.ID, err)
 		}
 		w := &reserving{
 			id: r.ID, epoch: r.Epoch, force: r.Force, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
@@ -56,26 +74,27 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 			err = w.answer()
 		}
 		if err != nil {
-			s.cancel(&r, took)
-			return budget.Verdict{}, err
+			s.cancel(r, took)
+			return v, false, err
 		}
 		w.fill(states, g.lines)
 		v.At = time.UnixMilli(w.at)
 		v.Repeated = v.Repeated || w.status == repeated
 		if w.status == decided && !w.granted() {
-			if err := s.refuse(ctx, &r, groups, i, states); err != nil {
-				return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, err)
+			if err := s.refuse(ctx, r, groups, i, states); err != nil {
+				return v, false, fmt.Errorf("reserve %s: %w", r.ID, err)
 			}
 			v.Repeated = false
-			v.Outcome, v.Binding, v.Wait = budget.Decide(&r, states)
-			return v, nil
+			v.Outcome, v.Binding, v.Wait = budget.Decide(r, states)
+			doubtful, err := s.lookAgain(ctx, r, g, &v)
+			return v, doubtful, err
 		}
 		if s.cluster && w.status == decided {
 			took = append(took, *g)
 		}
 	}
 	v.Outcome, v.Binding = budget.Granted, -1
-	return v, nil
+	return v, false, nil
 }
 
 // answer is the error that a decision stands for, nil if it is one.
@@ -108,16 +127,17 @@ func (w *reserving) fill(states []budget.LineState, lines []int) {
 	}
 }
 
-// split groups r's lines by where their counters are, in the order of the bases.
+// split groups r's lines by where their counters are, a team's own
+// first, then in the order of the bases.
 func (s *Store) split(r *budget.Request) []group {
 	groups := make([]group, 0, 1)
-	find := func(base string) *group {
+	find := func(base string, shared bool) *group {
 		for i := range groups {
 			if groups[i].base == base {
 				return &groups[i]
 			}
 		}
-		groups = append(groups, group{base: base})
+		groups = append(groups, group{base: base, shared: shared})
 		g := &groups[len(groups)-1]
 		if !s.cluster {
 			g.parts, g.lines = make([]part, 0, len(r.Lines)), make([]int, 0, len(r.Lines))
@@ -128,7 +148,7 @@ func (s *Store) split(r *budget.Request) []group {
 	for i := range r.Lines {
 		l := &r.Lines[i]
 		rules := s.rulesOf(l.Limit)
-		g := find(rules.base)
+		g := find(rules.base, tagOf(l.Limit) == l.Limit.Place)
 		enforced := byte(0)
 		if l.Enforced(r) {
 			enforced = 1
@@ -149,9 +169,14 @@ func (s *Store) split(r *budget.Request) []group {
 		}
 	}
 	if len(groups) == 0 {
-		find(s.registry())
+		find(s.registry(), true)
 	}
-	sort.Slice(groups, func(i, j int) bool { return groups[i].base < groups[j].base })
+	slices.SortFunc(groups, func(a, b group) int {
+		if a.shared != b.shared {
+			return map[bool]int{false: -1, true: 1}[a.shared]
+		}
+		return strings.Compare(a.base, b.base)
+	})
 	return groups
 }
 
@@ -191,18 +216,57 @@ func (s *Store) refuse(ctx context.Context, r *budget.Request, groups []group, r
 			}
 		}
 	}
-	for _, g := range groups[refused+1:] {
-		lines := make([]budget.Line, len(g.lines))
-		for i, line := range g.lines {
-			lines[i] = r.Lines[line]
-		}
-		rest, _, err := s.Read(ctx, lines)
-		if err != nil {
+	for i := range groups[refused+1:] {
+		if err := s.look(ctx, r, &groups[refused+1+i], states); err != nil {
 			return err
 		}
-		for i, line := range g.lines {
-			states[line] = rest[i]
+	}
+	return nil
+}
+
+// lookAgain, on a cluster, reads once more how the counters stand that refused r,
+// if all that was short may have been a passing hold: a reservation that is
+// refused elsewhere and given back. If others refuse r now, v names them; if none
+// does, v is doubtful.
+func (s *Store) lookAgain(ctx context.Context, r *budget.Request, g *group, v *budget.Verdict) (doubtful bool, err error) {
+	if !s.cluster || !g.mayPass(r, v.Lines) {
+		return false, nil
+	}
+	now := slices.Clone(v.Lines)
+	if err := s.look(ctx, r, g, now); err != nil {
+		return false, fmt.Errorf("reserve %s: %w", r.ID, err)
+	}
+	out, binding, wait := budget.Decide(r, now)
+	if out == budget.Granted {
+		return true, nil
+	}
+	v.Lines, v.Outcome, v.Binding, v.Wait = now, out, binding, wait
+	return false, nil
+}
+
+// mayPass reports whether g's counters refuse r only by what is open.
+func (g *group) mayPass(r *budget.Request, states []budget.LineState) bool {
+	for _, line := range g.lines {
+		st, l := &states[line], &r.Lines[line]
+		if st.Outcome != budget.Granted && l.Enforced(r) && (st.Open == 0 || st.Remaining+st.Open < l.Amount) {
+			return false
 		}
+	}
+	return true
+}
+
+// look reads how g's counters stand for r.
+func (s *Store) look(ctx context.Context, r *budget.Request, g *group, states []budget.LineState) error {
+	lines := make([]budget.Line, len(g.lines))
+	for i, line := range g.lines {
+		lines[i] = r.Lines[line]
+	}
+	now, _, err := s.Read(ctx, lines)
+	if err != nil {
+		return err
+	}
+	for i, line := range g.lines {
+		states[line] = now[i]
 	}
 	return nil
 }
