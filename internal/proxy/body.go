@@ -28,6 +28,7 @@ type body struct {
 	// nil. encoding is its Content-Encoding.
 	sent     []byte
 	encoding string
+	decoded  int64 // bytes of held that the decoded body takes
 }
 
 // light is the size in bytes up to which a body is worked on at once. Decoding,
@@ -80,6 +81,7 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if data, err = b.decode(r.Context()); err != nil {
 		return nil, err
 	}
+	b.decoded = int64(cap(data))
 	if len(data) < keepSent*len(b.sent) || len(data) <= light {
 		b.give(int64(cap(b.sent)))
 		b.sent = nil
@@ -162,6 +164,29 @@ func (b *body) take(n int64) error {
 func (b *body) give(n int64) {
 	b.gateway.memory.Give(b.team, n)
 	b.held -= n
+}
+
+// park lets go of the decoded body of a call that waits, if the body as it was
+// sent can take its place. The nil body has nothing to let go.
+func (b *body) park(c *dialect.Call) {
+	if b != nil && b.sent != nil && c.Body != nil {
+		c.Body = nil
+		b.give(b.decoded)
+	}
+}
+
+// load decodes the body of a call again that was parked. It returns Overloaded if
+// there is no memory for it, or ctx's error.
+func (b *body) load(ctx context.Context, c *dialect.Call) error {
+	if b.sent == nil || c.Body != nil {
+		return nil
+	}
+	data, err := b.decode(ctx)
+	b.rest()
+	if err == nil {
+		c.Body, b.decoded = data, int64(cap(data))
+	}
+	return err
 }
 
 // done lets go of the body of a call that has its answer: a stream may outlive its

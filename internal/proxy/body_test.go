@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"llmgw/internal/budget"
 	"llmgw/internal/fair"
 	"llmgw/internal/fault"
 )
@@ -176,6 +178,41 @@ func TestACallHoldsItsBodyUntilTheProviderHasAnswered(t *testing.T) {
 		}
 		if held := h.memory.Held(); held != 12<<20 {
 			t.Errorf("%d bytes are held, want those of before", held)
+		}
+	})
+}
+
+func TestACallThatWaitsKeepsItsBodyAsItWasSent(t *testing.T) {
+	prompt := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word ", 100_000) + `"}]}`
+	sent := zipped(t, prompt)
+	var got []byte
+	provider := func(w http.ResponseWriter, r *http.Request) {
+		got, _ = io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
+	}
+	waits := setting{rules: func(r *Rules) {
+		l := houseLimit(budget.Requests)
+		l.Place, l.Scope, l.Owner, l.Name, l.Amount, l.Burst, l.Wait, l.MaxWait = "gateway", budget.Gateway, "", "rpm", 1, 1, true, time.Hour
+		r.Limits = []*budget.Limit{l}
+	}}
+	inHouse(t, waits, provider, func(h *house) {
+		if first := h.ask(chatPath, `{"model":"m","messages":[]}`); first.status != 200 {
+			t.Fatalf("got %d %s", first.status, first.body)
+		}
+		a := h.open(chatPath, string(sent), "Content-Encoding", "gzip")
+		time.Sleep(time.Second)
+		if held := h.memory.Held(); held == 0 || held > int64(len(prompt))/keepSent {
+			t.Errorf("%d bytes are held while the call waits, want about the %d that were sent", held, len(sent))
+		}
+		if end := a.rest(); end.status != 200 {
+			t.Errorf("got %d %s", end.status, end.body)
+		}
+		if string(got) != prompt {
+			t.Errorf("the provider got %d bytes, want the %d of the decoded body", len(got), len(prompt))
+		}
+		if held := h.memory.Held(); held != 0 {
+			t.Errorf("%d bytes are held at the end", held)
 		}
 	})
 }

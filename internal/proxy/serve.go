@@ -104,7 +104,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 	defer rec.asking.end()
 
 	rec.asked = time.Now()
-	resp, err := g.Upstream.Do(ctx, p.job(g, rec))
+	resp, err := g.send(ctx, p, rec)
 	if err != nil {
 		if failed, ok := errors.AsType[*upstream.TargetError](err); ok {
 			rec.reached(w, failed.Target)
@@ -123,6 +123,14 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 	rec.answered(w, resp)
 	g.relay(w, r, line, s, resp, rec)
 	rec.attempt.answer(resp.Status)
+}
+
+// send makes p's call to the provider.
+func (g *Gateway) send(ctx context.Context, p *plan, rec *record) (*upstream.Response, error) {
+	if err := p.body.load(ctx, p.call); err != nil {
+		return nil, err
+	}
+	return g.Upstream.Do(ctx, p.job(g, rec))
 }
 
 // closeAnswer settles the provider's limits by what the call came to, and
