@@ -70,6 +70,7 @@ type App struct {
 	backing   backing
 	room      *admission.Room // where requests wait
 	keeper    *concurrency.Keeper
+	own       concurrency.Reservations // what the keeper asks about
 	limiter   limiter
 	estimator *estimate.Estimator
 	client    *upstream.Client
@@ -108,7 +109,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	a.config.Store(c) // the parts read it as soon as they are made
 	for _, step := range []func(context.Context, *config.Config) error{
-		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.listen,
+		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.startKeeper, a.listen,
 	} {
 		if err := step(ctx, c); err != nil {
 			return nil, errors.Join(err, a.close(ctx))

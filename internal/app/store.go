@@ -53,7 +53,7 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 	watch := &keeperObserver{Metrics: a.metrics}
 	a.keeper = concurrency.New(concurrency.Config{
 		Store: a.backing.limits, Instance: a.instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
-		Logger: a.log, Observer: watch,
+		Book: func(ended []budget.Ended) { a.gateway.Book(ended) }, Logger: a.log, Observer: watch,
 	})
 	watch.limiter = failover.New(failover.Config{
 		Store: a.backing.limits, Keeper: a.keeper,
@@ -65,9 +65,16 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		a.metrics.Leases(leases.Leases, leases.Granted)
 		a.limiter = leases
 	}
-	a.keeper.Start(watch.limiter)
+	a.own = watch.limiter
 	a.onClose(a.closeLimiter)
 	a.metrics.ReservationsOpen(a.limiter.Open)
+	return nil
+}
+
+// startKeeper starts what keeps this process's epoch. The gateway is there: it
+// books what the keeper reclaims.
+func (a *App) startKeeper(context.Context, *config.Config) error {
+	a.keeper.Start(a.own)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"bufio"
+	"encoding/json"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,9 +76,37 @@ func TestD13S17AGatewayKilledAtAnyMomentChargesWithinTheBound(t *testing.T) {
 			if got := w.spent("tokens"); got < least || got > most {
 				t.Errorf("charged %d, want %d to %d", got, least, most)
 			}
+			if least > 0 { // it was sent: whoever reclaimed it has booked it
+				w.Eventually("the usage is what the limit was charged", eventually, func() bool { return booked(w) == w.spent("tokens") })
+				if !strings.Contains(w.Log(), `"outcome":"reclaimed"`) || w.Metrics().Sum("llmgw_tokens_total", "team", "search") == 0 {
+					t.Errorf("no line or no metric of what was reclaimed:\n%s", w.Log())
+				}
+			}
 			w.settled()
 		})
 	}
+}
+
+// booked is how many tokens the usage report has of team search.
+func booked(w *world) int {
+	w.t.Helper()
+	var doc struct {
+		Rows []struct {
+			Team   string
+			Input  int `json:"input_tokens"`
+			Output int `json:"output_tokens"`
+		}
+	}
+	a := w.Admin("GET", "/admin/v1/usage?group_by=team", "")
+	if err := json.Unmarshal([]byte(a.Body), &doc); err != nil {
+		w.t.Fatalf("%v: %s", err, a.Body)
+	}
+	for _, r := range doc.Rows {
+		if r.Team == "search" {
+			return r.Input + r.Output
+		}
+	}
+	return 0
 }
 
 // begin sends a request and reads what comes, until either side breaks off. It

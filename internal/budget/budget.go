@@ -20,6 +20,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,8 @@ type Line struct {
 // Request asks for a reservation.
 type Request struct {
 	// ID names the attempt. Reserving an ID again is granted and charged once
-	// if the amounts are the same, and ErrConflict if not.
+	// if the amounts are the same, and ErrConflict if not. It may carry a tag: see
+	// Tagged.
 	ID    string
 	Epoch Epoch // of the gateway that asks
 	Lines []Line
@@ -176,6 +178,27 @@ type Reclaimed struct {
 	Epochs  int  // silent epochs that were fenced
 	Records int  // reservations that were ended
 	More    bool // there is more to do: call again
+	// Ended are those of the records that had a tag, so that they can be booked.
+	Ended []Ended
+}
+
+// Ended is a reservation that a reclaim ended, and what it was charged.
+type Ended struct {
+	ID string
+	// Charged is the most that a counter of each unit was charged, in that unit.
+	Charged map[Unit]int64
+}
+
+// Add notes that one of the reservation's counters, with this key, was charged n.
+func (e *Ended) Add(key string, n int64) {
+	parts := strings.SplitN(key, "|", 4) // see KeyPrefix
+	if len(parts) < 4 {
+		return
+	}
+	if e.Charged == nil {
+		e.Charged = make(map[Unit]int64)
+	}
+	e.Charged[Unit(parts[2])] = max(e.Charged[Unit(parts[2])], n)
 }
 
 // Errors of a Store. Any other error means that the store could not be asked

@@ -69,3 +69,19 @@ func scale(n, num, den int64) int64 {
 	q, _ := bits.Div64(hi, lo, uint64(den))
 	return int64(min(q, MaxExact))
 }
+
+// Tagged returns id with a tag behind it, which a store returns when it reclaims
+// the reservation: what its gateway would have booked it as. An id without a tag
+// must not hold a |. Stores bound the length of the whole.
+func Tagged(id, tag string) string {
+	if tag == "" {
+		return id
+	}
+	return id + "|" + tag
+}
+
+// Tag returns the tag of id, or nothing.
+func Tag(id string) string {
+	_, tag, _ := strings.Cut(id, "|")
+	return tag
+}

@@ -64,8 +64,11 @@ type Config struct {
 	// ClockTolerance is how far the store's clock may move against this
 	// process's monotonic clock before it is told. 0: 250 ms.
 	ClockTolerance time.Duration
-	Logger         *slog.Logger // nil: slog.Default
-	Observer       Observer     // nil: nobody watches
+	// Book gets the reservations with a tag that this process reclaimed: whose
+	// gateway could not. It must not block. nil: nobody books them.
+	Book     func([]budget.Ended)
+	Logger   *slog.Logger // nil: slog.Default
+	Observer Observer     // nil: nobody watches
 }
 
 // Observer is told what a Keeper does. Its methods must not block.

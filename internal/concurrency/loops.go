@@ -103,6 +103,9 @@ func (k *Keeper) sweep() {
 			r, err = k.cfg.Store.Reclaim(ctx, k.cfg.ReclaimAfter, k.cfg.ReclaimBatch)
 			return err
 		})
+		if len(r.Ended) > 0 && k.cfg.Book != nil { // also what was ended before an error
+			k.cfg.Book(r.Ended)
+		}
 		if err != nil {
 			return
 		}

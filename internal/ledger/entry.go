@@ -47,7 +47,7 @@ const (
 // isUsage tells whether e counts as a request that was used: not one that was
 // refused, nor one that no provider was asked for, such as a list of models.
 func (e *Entry) isUsage() bool {
-	return e.Outcome != refused && e.Outcome != invalid && (e.Provider != "" || e.Usage != tokens.Usage{})
+	return e.Outcome != refused && e.Outcome != invalid && (e.Provider != "" || e.Usage != tokens.Usage{} || e.MicroUSD != 0)
 }
 
 // log writes e's line. Fields that say nothing are left out.

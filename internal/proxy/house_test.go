@@ -326,7 +326,7 @@ func (a *accounts) Reserve(ctx context.Context, r budget.Request) (*budget.Reser
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lines[r.ID] = r.Lines
+	a.lines[plainID(r.ID)] = r.Lines
 	held := new(budget.Reservation)
 	held.Open(a, account{a, r}, r)
 	return held, v
@@ -340,7 +340,7 @@ type account struct {
 
 func (a account) Settle(used []int64) {
 	a.mu.Lock()
-	a.settled[a.r.ID] = slices.Clone(used)
+	a.settled[plainID(a.r.ID)] = slices.Clone(used)
 	a.mu.Unlock()
 	_, err := a.Store.Settle(context.Background(), []budget.Settlement{{ID: a.r.ID, Epoch: houseEpoch, Lines: a.r.Lines, Used: used}})
 	if err != nil {
@@ -353,13 +353,19 @@ func (a account) Sent(used []int64) { a.Report(used) }
 func (a account) Report(used []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told[a.r.ID] = slices.Clone(used)
+	a.told[plainID(a.r.ID)] = slices.Clone(used)
 }
 
 func (a *accounts) Correct(c budget.Correction) {
 	if err := a.Store.Correct(context.Background(), []budget.Correction{c}); err != nil {
 		panic(err)
 	}
+}
+
+// plainID is a reservation's id without its tag.
+func plainID(id string) string {
+	id, _, _ = strings.Cut(id, "|")
+	return id
 }
 
 // used is what the reservation id was charged, line by line; nil: it is open.

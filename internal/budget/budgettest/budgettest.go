@@ -52,6 +52,7 @@ type table struct {
 	move  Advance
 	epoch budget.Epoch
 	ids   int
+	ended []budget.Ended // of the last reclaim
 }
 
 // ms moves the clock by milliseconds.

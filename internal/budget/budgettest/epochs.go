@@ -17,13 +17,20 @@ func (b *table) beat(e budget.Epoch) budget.Beat {
 	return beat
 }
 
-func (b *table) reclaim(silence time.Duration, limit int) budget.Reclaimed {
+// reclaimed is a budget.Reclaimed that can be compared.
+type reclaimed struct {
+	Epochs, Records int
+	More            bool
+}
+
+func (b *table) reclaim(silence time.Duration, limit int) reclaimed {
 	b.t.Helper()
 	got, err := b.store.Reclaim(context.Background(), silence, limit)
 	if err != nil {
 		b.t.Fatalf("reclaim: %v", err)
 	}
-	return got
+	b.ended = got.Ended
+	return reclaimed{got.Epochs, got.Records, got.More}
 }
 
 // die lets the gateway of the reservations so far be silent, and another one
@@ -50,7 +57,7 @@ var epochCases = []testCase{
 			b.report("r"+string(crash), lines, 30, 0)
 		}
 		dead := b.die()
-		if got := b.reclaim(silence, 100); got != (budget.Reclaimed{Epochs: 1, Records: 4}) {
+		if got := b.reclaim(silence, 100); got != (reclaimed{Epochs: 1, Records: 4}) {
 			b.t.Errorf("got %+v, want one epoch and 4 records", got)
 		}
 		b.left(tpm, 1000-100-30-30, 0)
@@ -58,7 +65,7 @@ var epochCases = []testCase{
 		if n := len(b.open(dead)); n != 0 {
 			b.t.Errorf("open reservations of the dead: got %d, want none", n)
 		}
-		if got := b.reclaim(silence, 100); got != (budget.Reclaimed{}) {
+		if got := b.reclaim(silence, 100); got != (reclaimed{}) {
 			b.t.Errorf("a second reclaim: got %+v, want nothing", got)
 		}
 	}},
@@ -69,7 +76,7 @@ var epochCases = []testCase{
 		for range 120 {
 			b.move(5 * time.Second)
 			b.beat(b.epoch)
-			if got := b.reclaim(silence, 100); got != (budget.Reclaimed{}) {
+			if got := b.reclaim(silence, 100); got != (reclaimed{}) {
 				b.t.Fatalf("reclaimed %+v of a gateway that lives", got)
 			}
 		}
@@ -84,7 +91,7 @@ var epochCases = []testCase{
 			b.t.Fatalf("reclaimed %+v before its time", got)
 		}
 		b.move(time.Second)
-		if got := b.reclaim(silence, 100); got != (budget.Reclaimed{Records: 1}) {
+		if got := b.reclaim(silence, 100); got != (reclaimed{Records: 1}) {
 			b.t.Errorf("got %+v, want one record", got)
 		}
 		b.left(slot, 1, 0)
@@ -138,13 +145,34 @@ var epochCases = []testCase{
 		b.reclaim(silence, 100)
 		b.left(tpm, 900, 0)
 	}},
+	{"a reclaim returns what it charged the reservations that have a tag", func(b *table) {
+		tpm, day := bucket("tpm", 1000), with(bucket("odd|name%", 5000), func(l *budget.Limit) { l.Unit = budget.USD })
+		slot := slots("slots", 5)
+		lines := []budget.Line{line(tpm, 100), line(day, 700), line(slot, 1)}
+		b.beat(b.epoch)
+		tagged := budget.Tagged("r1", "search/gpt-4o|x")
+		b.request(budget.Request{ID: tagged, Lines: lines, CrashCharge: budget.ChargeProgress})
+		b.report(tagged, lines, 30, 210, 0)
+		b.request(budget.Request{ID: "r2", Lines: lines, CrashCharge: budget.ChargeFull})
+		b.die()
+		if got := b.reclaim(silence, 100); got.Records != 2 || len(b.ended) != 1 {
+			b.t.Fatalf("got %+v, %+v, want two records, one with a tag", got, b.ended)
+		}
+		e := b.ended[0]
+		if e.ID != tagged || budget.Tag(e.ID) != "search/gpt-4o|x" || e.Charged[budget.Tokens] != 30 || e.Charged[budget.USD] != 210 {
+			b.t.Errorf("got %+v, want 30 tokens and 210 micro-dollars of %s", e, tagged)
+		}
+		if b.reclaim(silence, 100); len(b.ended) != 0 {
+			b.t.Errorf("reclaimed twice: %+v", b.ended)
+		}
+	}},
 	{"a reclaim ends no more than its limit a call", func(b *table) {
 		slot := slots("slots", 1000)
 		for range 250 {
 			b.grant(line(slot, 1))
 		}
 		b.die()
-		for _, want := range []budget.Reclaimed{
+		for _, want := range []reclaimed{
 			{Epochs: 1, Records: 120, More: true}, {Records: 120, More: true}, {Records: 10}, {},
 		} {
 			if got := b.reclaim(silence, 120); got != want {

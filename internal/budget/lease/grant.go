@@ -51,7 +51,7 @@ type lease struct {
 func (s *Limiter) newLease(g *group, crash budget.CrashCharge, amounts []int64) *lease {
 	n := len(amounts)
 	l := &lease{
-		id: s.nextID(), s: s, group: g, crash: crash, lines: slices.Clone(g.lines), asked: make(chan struct{}),
+		id: budget.Tagged(s.nextID(), g.tag), s: s, group: g, crash: crash, lines: slices.Clone(g.lines), asked: make(chan struct{}),
 	}
 	numbers := make([]int64, 6*n)
 	for i, list := range []*[]int64{&l.kept, &l.ended, &l.open, &l.noted, &l.lost, &l.reported} {

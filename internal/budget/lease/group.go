@@ -9,8 +9,9 @@ import (
 	"llmgw/internal/budget"
 )
 
-// group is the requests that meet the same counters.
+// group is the requests that meet the same counters and have the same tag.
 type group struct {
+	tag   string
 	lines []budget.Line // in their order, without amounts
 	keys  []budget.CounterID
 	held  []*atomic.Int64 // of each counter, by all leases that are granted from
@@ -60,13 +61,15 @@ func (s *Limiter) group(r *budget.Request) *group {
 			sum = sum*31 + maphash.String(s.seed, v)
 		}
 	}
+	tag := budget.Tag(r.ID)
+	sum = sum*31 + maphash.String(s.seed, tag)
 	s.groups.mu.RLock()
 	g := s.groups.m[sum]
 	s.groups.mu.RUnlock()
 	if g == nil {
-		g = s.groups.make(sum, r.Lines)
+		g = s.groups.make(sum, tag, r.Lines)
 	}
-	if g == nil || !g.of(r.Lines) {
+	if g == nil || g.tag != tag || !g.of(r.Lines) {
 		return nil
 	}
 	return g
@@ -86,7 +89,7 @@ func (g *group) of(lines []budget.Line) bool {
 }
 
 // make enters a new group, unless there are too many busier ones.
-func (t *groups) make(sum uint64, lines []budget.Line) *group {
+func (t *groups) make(sum uint64, tag string, lines []budget.Line) *group {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if g := t.m[sum]; g != nil {
@@ -97,7 +100,7 @@ func (t *groups) make(sum uint64, lines []budget.Line) *group {
 		return nil
 	}
 	n := len(lines)
-	g := &group{lines: make([]budget.Line, n), keys: make([]budget.CounterID, n), held: make([]*atomic.Int64, n)}
+	g := &group{tag: tag, lines: make([]budget.Line, n), keys: make([]budget.CounterID, n), held: make([]*atomic.Int64, n)}
 	for i, l := range lines {
 		g.lines[i] = budget.Line{Limit: l.Limit, Value: l.Value}
 		g.keys[i] = l.Counter()

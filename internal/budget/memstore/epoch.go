@@ -79,6 +79,9 @@ func (s *Store) Reclaim(ctx context.Context, silence time.Duration, limit int) (
 		}
 		s.reclaim(rec, now)
 		done.Records++
+		if budget.Tag(rec.id) != "" {
+			done.Ended = append(done.Ended, rec.told())
+		}
 	}
 	return done, nil
 }

@@ -90,6 +90,17 @@ func (s *Store) end(rec *record, used func(*part) int64, as status, now int64) (
 
 func (s *Store) reclaim(rec *record, now int64) { s.end(rec, rec.charge, reclaimed, now) }
 
+// told is what the reclaimed rec was charged.
+func (rec *record) told() budget.Ended {
+	e := budget.Ended{ID: rec.id}
+	for i := range rec.parts {
+		if p := &rec.parts[i]; p.hold.Taken >= 0 {
+			e.Add(p.c.key.prefix+p.c.key.value, p.hold.Noted)
+		}
+	}
+	return e
+}
+
 // settleLate charges what a reclaimed reservation used beyond what it was
 // charged (S16).
 func settleLate(rec *record, used []int64, now int64) (unbooked int64) {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,13 +90,10 @@ func (s *Store) Reclaim(ctx context.Context, silence time.Duration, limit int) (
 	}
 	done.Epochs = epochs
 	for _, e := range dying {
-		n, more, err := s.bury(ctx, budget.Epoch(e), limit-done.Records)
-		done.Records += n
-		if err != nil {
+		if err := s.bury(ctx, budget.Epoch(e), limit, &done); err != nil {
 			return done, fmt.Errorf("reclaim %s: %w", e, err)
 		}
-		if more {
-			done.More = true
+		if done.More {
 			return done, nil
 		}
 	}
@@ -111,10 +109,7 @@ func (s *Store) Reclaim(ctx context.Context, silence time.Duration, limit int) (
 		bases = bases[n : n+1]
 	}
 	for _, base := range bases {
-		n, more, err := s.endRecords(ctx, base, "late", live, limit-done.Records)
-		done.Records += n
-		done.More = done.More || more
-		if err != nil {
+		if err := s.endRecords(ctx, base, "late", live, limit, &done); err != nil {
 			return done, fmt.Errorf("reclaim: %w", err)
 		}
 	}
@@ -146,45 +141,68 @@ func words(list any) []string {
 	return all
 }
 
-// bury ends up to limit records of a fenced epoch, and takes the epoch off the
-// list of the dying when none is left.
-func (s *Store) bury(ctx context.Context, e budget.Epoch, limit int) (ended int, more bool, err error) {
+// bury ends records of a fenced epoch until done has limit, and takes the epoch
+// off the list of the dying when none is left.
+func (s *Store) bury(ctx context.Context, e budget.Epoch, limit int, done *budget.Reclaimed) error {
 	bases, err := s.bases(ctx, e)
 	if err != nil {
-		return 0, false, err
+		return err
 	}
 	for _, base := range bases {
-		n, more, err := s.endRecords(ctx, base, "dead", []string{string(e)}, limit-ended)
-		ended += n
-		if err != nil || more {
-			return ended, more, err
+		if err := s.endRecords(ctx, base, "dead", []string{string(e)}, limit, done); err != nil || done.More {
+			return err
 		}
 	}
-	if err := s.client.ZRem(ctx, s.registry()+":dying", string(e)).Err(); err != nil {
-		return ended, false, err
-	}
-	return ended, false, nil
+	return s.client.ZRem(ctx, s.registry()+":dying", string(e)).Err()
 }
 
-// endRecords calls reclaim.lua until limit records are ended or none is left.
-func (s *Store) endRecords(ctx context.Context, base, which string, epochs []string, limit int) (ended int, more bool, err error) {
+// endRecords calls reclaim.lua until done has limit records or none is left.
+func (s *Store) endRecords(ctx context.Context, base, which string, epochs []string, limit int, done *budget.Reclaimed) error {
 	for {
-		args := []any{s.given(), min(reclaimBatch, max(0, limit-ended)), which}
+		args := []any{s.given(), min(reclaimBatch, max(0, limit-done.Records)), which}
 		for _, e := range epochs {
 			args = append(args, e)
 		}
-		answer, err := s.run(ctx, &s.scripts.reclaim, []any{base}, args).Int64Slice()
-		if err != nil || len(answer) != 2 {
-			return ended, false, orAnswer(err)
+		answer, err := s.run(ctx, &s.scripts.reclaim, []any{base}, args).Slice()
+		if err != nil {
+			return err
 		}
-		ended += int(answer[0])
-		if answer[1] == 0 {
-			return ended, false, nil
+		more, err := ended(answer, done)
+		if err != nil || !more {
+			return err
 		}
-		if ended >= limit {
-			return ended, true, nil
+		if done.Records >= limit {
+			done.More = true
+			return nil
 		}
 	}
+}
+
+// ended adds the answer of reclaim.lua to done. It reports whether there is more.
+func ended(answer []any, done *budget.Reclaimed) (more bool, err error) {
+	if len(answer) < 2 || len(answer)%3 != 2 {
+		return false, errAnswer
+	}
+	n, ok := answer[0].(int64)
+	left, also := answer[1].(int64)
+	if !ok || !also {
+		return false, errAnswer
+	}
+	done.Records += int(n)
+	for told := words(answer[2:]); len(told) >= 3; told = told[3:] {
+		charged, err := strconv.ParseInt(told[2], 10, 64)
+		if err != nil {
+			return false, errAnswer
+		}
+		// On a cluster a reservation has a record for each tag of its limits.
+		i := slices.IndexFunc(done.Ended, func(e budget.Ended) bool { return e.ID == told[0] })
+		if i < 0 {
+			i = len(done.Ended)
+			done.Ended = append(done.Ended, budget.Ended{ID: told[0]})
+		}
+		done.Ended[i].Add(told[1], charged)
+	}
+	return left != 0, nil
 }
 
 // Retire implements budget.Store.
@@ -192,7 +210,7 @@ func (s *Store) Retire(ctx context.Context, e budget.Epoch) error {
 	if _, _, _, err := s.fence(ctx, -1, e); err != nil {
 		return fmt.Errorf("retire %s: %w", e, err)
 	}
-	if _, _, err := s.bury(ctx, e, 1<<30); err != nil {
+	if err := s.bury(ctx, e, 1<<30, new(budget.Reclaimed)); err != nil {
 		return fmt.Errorf("retire %s: %w", e, err)
 	}
 	return nil

@@ -7,7 +7,9 @@
 -- ARGV[3]          'dead': the epoch is fenced here, and all its records end;
 --                  'late': those past their deadline end
 -- ARGV[4 ..]       the epochs
--- returns          {records ended, 1 if there may be more}
+-- returns          {records ended, 1 if there may be more}, and of each counter of
+--                  the ended records whose id has a tag, which follows a |:
+--                  id, counter's key without the base, what it was charged
 --
 -- The same in Go: memstore/epoch.go, Reclaim.
 
@@ -51,4 +53,13 @@ end
 fetch(base, records, now)
 for _, rec in pairs(records) do finish(rec, RECLAIMED, crash_charge, now) end
 write(base, records, now)
-return {ended, more}
+local reply = {ended, more}
+for _, rec in pairs(records) do
+  for i = 0, rec.id:find('|', 1, true) and (rec.n - 1) * WIDTH or -1, WIDTH do
+    if rec[i + TAKEN] >= 0 then
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = rec.id, rec[i + KEY], int(rec[i + NOTED])
+    end
+  end
+end
+return reply
