@@ -131,8 +131,10 @@ func (l *lease) Told(p budget.Progress) {
 			l.kept[i] = min(l.kept[i], max(p.Keep[i], l.reported[i]))
 		}
 	}
-	l.reporting()
-	l.reporting = nil
+	if l.reporting != nil { // nil: the lease was over before this was acknowledged
+		l.reporting()
+		l.reporting = nil
+	}
 }
 
 // Over implements failover.Owner.
