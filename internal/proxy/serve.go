@@ -232,7 +232,8 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	if p.maxWait >= 0 {
 		j.MaxWait = max(0, p.maxWait-rec.held.waited)
 	}
-	if p.model.CapOutput && (!p.call.HasMaxOutput || p.call.UnsetOutput) {
+	bounded := p.model.CapOutput || p.call.Detached // what goes on without us is to have a bound
+	if bounded && (!p.call.HasMaxOutput || p.call.UnsetOutput) {
 		j.CapOutput = p.estimate.MaxOutput // never what was learned: it would cut answers off
 	}
 	return j

@@ -52,7 +52,9 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 		c.NoOutput, c.RequestsOnly = true, true
 		return c, nil
 	}
-	c.Stream = bool(b.Stream(request.Off))
+	if c.Stream, err = b.Stream(request.Off); err != nil {
+		return nil, err
+	}
 	c.MaxOutputParam = "max_tokens"
 	// A bound of 0 is allowed: it warms the cache and produces nothing.
 	c.MaxOutput, c.HasMaxOutput, err = b.Number("max_tokens", request.FromZero)

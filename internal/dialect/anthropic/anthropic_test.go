@@ -48,7 +48,7 @@ func TestMaxTokensIsRequiredAndMayBeZero(t *testing.T) {
 		{`{"model":"m","max_tokens":"1"}`, 0, "max_tokens"},
 		{`{"model":"m","max_tokens":1e17}`, 0, "max_tokens"},
 		{`{"max_tokens":1}`, 0, "model"},
-		{`{"model":"m","max_tokens":1,"stream":"yes"}`, 1, ""},
+		{`{"model":"m","max_tokens":1,"stream":"yes"}`, 1, "stream"},
 	} {
 		c, err := parse(t, "/v1/messages", s.body)
 		if s.param != "" {

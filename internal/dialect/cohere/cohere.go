@@ -52,7 +52,9 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 		c.NoOutput = true
 		return c, nil
 	}
-	c.Stream = bool(b.Stream(request.Off))
+	if c.Stream, err = b.Stream(request.Off); err != nil {
+		return nil, err
+	}
 	c.MaxOutputParam = bound
 	c.MaxOutput, c.HasMaxOutput, err = b.Number(bound, request.FromOne)
 	return c, err

@@ -41,7 +41,7 @@ func TestRequestsAreRead(t *testing.T) {
 		{"/v2/embed", `{"model":"m","max_tokens":0}`, dialect.Call{NoOutput: true}, ""},
 		{"/v2/rerank", `{"model":"m"}`, dialect.Call{NoOutput: true}, ""},
 		{"/v2/chat", `{"model":"m","max_tokens":0}`, dialect.Call{}, "max_tokens"},
-		{"/v2/chat", `{"model":"m","stream":1}`, dialect.Call{}, ""},
+		{"/v2/chat", `{"model":"m","stream":1}`, dialect.Call{}, "stream"},
 		{"/v2/rerank", `{}`, dialect.Call{}, "model"},
 	} {
 		c, err := parse(t, s.path, s.body)

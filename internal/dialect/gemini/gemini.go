@@ -92,6 +92,9 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 	if err := request.CheckModel(model); err != nil {
 		return nil, err
 	}
+	if err := checkForm(r.Query); err != nil {
+		return nil, err
+	}
 	b, err := request.Read(r)
 	if err != nil {
 		return nil, err

@@ -112,9 +112,22 @@ func TestTheActionSaysWhatTheCallIs(t *testing.T) {
 	}
 }
 
+// F9: an answer in another form than JSON could not be metered.
+func TestAnAnswerThatIsNoJSONCannotBeAskedFor(t *testing.T) {
+	for query, want := range map[string]string{
+		"alt=proto": "alt", "alt=media": "alt", "alt=sse&alt=proto": "alt", "%61lt=proto": "alt", "alt=": "alt", "$alt=proto": "$alt", "%24alt=proto": "$alt",
+		"": "", "alt=sse": "", "alt=json&prettyPrint=false": "", "$alt=sse": "", "ALT=proto": "", // a name that Google does not know stays here
+	} {
+		_, err := parse(t, "/v1beta/models/m:streamGenerateContent?"+query, `{"contents":[]}`)
+		if f := fault.From(err); want == "" && err != nil || want != "" && (err == nil || f.Code != fault.InvalidRequest || f.Param != want) {
+			t.Errorf("%s: got %v, want an invalid %q", query, err, want)
+		}
+	}
+}
+
 func TestACallGoesOutUnderItsModel(t *testing.T) {
 	for _, s := range []struct{ what, target, body, url, sent string }{
-		{"without what hides usage", "/v1beta/models/m:streamGenerateContent?fields=candidates&alt=sse&%24fields=candidates&$httpHeaders=x&access_token=s&callback=f&x=y", `{"contents":[]}`, "/v1beta/models/up:streamGenerateContent?alt=sse&x=y", `{"generationConfig":{"maxOutputTokens":9},"contents":[]}`},
+		{"without what hides usage", "/v1beta/models/m:streamGenerateContent?fields=candidates&alt=sse&%24fields=candidates&$httpHeaders=x&access_token=s&callback=f&x=y", `{"contents":[]}`, "/v1beta/models/up:streamGenerateContent?alt=sse", `{"generationConfig":{"maxOutputTokens":9},"contents":[]}`},
 		{"as it came", "/v1beta/models/m:streamGenerateContent?alt=sse&key=s", `{"contents":[]}`, "/v1beta/models/up:streamGenerateContent?alt=sse", `{"generationConfig":{"maxOutputTokens":9},"contents":[]}`},
 		{"a bound in its place", "/v1beta/models/m:generateContent", `{"generationConfig":{"topK":1}}`, "/v1beta/models/up:generateContent", `{"generationConfig":{"maxOutputTokens":9,"topK":1}}`},
 		{"a bound by its other name", "/v1beta/models/m:generateContent", `{"generation_config":{"max_output_tokens":null}}`, "/v1beta/models/up:generateContent", `{"generation_config":{"max_output_tokens":9}}`},

@@ -2,17 +2,36 @@ package gemini
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"strconv"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/request"
+	"llmgw/internal/fault"
 	"llmgw/internal/jsonscan"
 )
 
-// dropped are the parameters that Google takes at every method and that stay
-// here: credentials, and what makes the answer show less than its usage.
-var dropped = []string{"key", "access_token", "oauth_token", "fields", "$fields", "callback", "$callback", "$httpHeaders"}
+// passed are the parameters that are sent on: how an answer is framed, and laid
+// out. Google takes others at every method, for credentials and for answers in a
+// form that cannot be read here, or that shows less than its usage.
+var passed = []string{"alt", "$alt", "prettyPrint", "$prettyPrint"}
+
+// checkForm refuses a call for an answer that is no JSON: alt=proto, alt=media.
+func checkForm(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fault.Invalid("", "The query of the request's address cannot be read.")
+	}
+	for _, name := range [...]string{"alt", "$alt"} {
+		for _, form := range values[name] {
+			if form != "json" && form != "sse" {
+				return fault.Invalid(name, fmt.Sprintf("%s must be json or sse, not %.32q.", name, form))
+			}
+		}
+	}
+	return nil
+}
 
 // Prepare implements dialect.Dialect.
 func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, error) {
@@ -35,7 +54,7 @@ func (Dialect) Prepare(c *dialect.Call, to dialect.Upstream) (dialect.Outbound, 
 	}
 	return dialect.Outbound{
 		Method: c.Endpoint.Method,
-		URL:    request.URL(to.BaseURL, cmp.Or(version, versions[0])+models+url.PathEscape(model)+":"+action, request.Query(c.Query, dropped...)),
+		URL:    request.URL(to.BaseURL, cmp.Or(version, versions[0])+models+url.PathEscape(model)+":"+action, request.QueryOf(c.Query, passed...)),
 		Header: header,
 		Body:   request.Splice(c.Request.Body, edits),
 	}, nil

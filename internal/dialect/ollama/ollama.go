@@ -53,7 +53,9 @@ func (Dialect) Parse(r dialect.Request) (*dialect.Call, error) {
 		c.NoOutput = true
 		return c, nil
 	}
-	c.Stream = bool(b.Stream(request.On)) // the API's own default
+	if c.Stream, err = b.Stream(request.On); err != nil { // the API's own default
+		return nil, err
+	}
 	c.MaxOutputParam = options + "." + predict
 	return c, parseBound(c, b)
 }

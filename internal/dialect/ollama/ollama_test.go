@@ -48,7 +48,7 @@ func TestRequestsAreRead(t *testing.T) {
 		{"/api/chat", `{"model":"m","options":{"num_predict":0}}`, false, 0, "options.num_predict"},
 		{"/api/chat", `{"model":"m","options":{"num_predict":1.5}}`, false, 0, "options.num_predict"},
 		{"/api/chat", `{"model":"m","options":7}`, false, 0, "options"},
-		{"/api/chat", `{"model":"m","stream":"no"}`, false, 0, ""},
+		{"/api/chat", `{"model":"m","stream":"no"}`, false, 0, "stream"},
 		{"/api/chat", `{}`, false, 0, "model"},
 	} {
 		c, err := parse(t, s.path, s.body)

@@ -88,9 +88,11 @@ func parseModel(c *dialect.Call, b request.Body) (err error) {
 	return err
 }
 
-func parseStream(c *dialect.Call, b request.Body) error {
-	c.Stream = bool(b.Stream(request.Off))
+func parseStream(c *dialect.Call, b request.Body) (err error) {
 	c.User, c.Session = b.User()
+	if c.Stream, err = b.Stream(request.Off); err != nil {
+		return err
+	}
 	return parseStreamOptions(c, b)
 }
 

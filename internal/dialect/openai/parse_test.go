@@ -89,6 +89,7 @@ func TestB6ARequestThatIsOutOfRangeNamesItsField(t *testing.T) {
 		{chat, `{"model":"m","n":1.5}`, "n"},
 		{chat, `{"model":"m","n":"2"}`, "n"},
 		{chat, `{"model":"m","stream_options":[]}`, "stream_options"},
+		{chat, `{"model":"m","stream":"true"}`, "stream"},
 		{chat, `{"model":"m","stream_options":{"include_usage":1}}`, "stream_options.include_usage"},
 		{chat, `{"model":"m","stream_options":{"include_usage":true,"include_usage":false}}`, "include_usage"},
 		{chat, `{"model":"m","max_tokens":1,"max_tokens":2}`, "max_tokens"},

@@ -56,13 +56,23 @@ func Header(r dialect.Request) dialect.Header {
 // Query returns a raw query without the parameters called drop, which hold
 // credentials or are the gateway's to set. What is left stays as it was sent.
 func Query(raw string, drop ...string) string {
+	return chosen(raw, func(name string) bool { return !slices.Contains(drop, name) })
+}
+
+// QueryOf returns the parameters called keep of a raw query, as they were sent.
+func QueryOf(raw string, keep ...string) string {
+	return chosen(raw, func(name string) bool { return slices.Contains(keep, name) })
+}
+
+// chosen returns the parameters of a raw query whose names keep chooses.
+func chosen(raw string, keep func(name string) bool) string {
 	if raw == "" {
 		return ""
 	}
 	kept := make([]string, 0, 4)
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, _, _ := strings.Cut(pair, "=")
-		if pair != "" && !slices.Contains(drop, unescape(name)) {
+		if pair != "" && keep(unescape(name)) {
 			kept = append(kept, pair)
 		}
 	}

@@ -68,14 +68,11 @@ func (b Body) Switch(key string, absent Setting) (Setting, error) {
 }
 
 // Stream reads the member stream; absent if it is missing or null. What is
-// neither true nor false, such as "true", is not true: a provider refuses it, or
-// what it makes of it is seen by the type of its answer.
-func (b Body) Stream(absent Setting) Setting {
+// neither true nor false is an error: a lax server takes "true" for true, and its
+// answer would be another than the one that is expected.
+func (b Body) Stream(absent Setting) (bool, error) {
 	setting, err := b.Switch("stream", absent)
-	if err != nil {
-		return Off
-	}
-	return setting
+	return bool(setting), err
 }
 
 // Setting is whether something is switched on.

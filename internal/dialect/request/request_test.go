@@ -246,14 +246,21 @@ func TestASwitchIsTrueOrFalse(t *testing.T) {
 	}
 }
 
-func TestAStreamIsAskedForByTrueAlone(t *testing.T) {
-	for text, want := range map[string][2]Setting{ // of an API whose default is off, and of one whose default is on
-		`{}`: {Off, On}, `{"stream":null}`: {Off, On}, `{"stream":true}`: {On, On}, `{"stream":false}`: {Off, Off},
-		`{"stream":"true"}`: {Off, Off}, `{"stream":1}`: {Off, Off}, `{"stream":[true]}`: {Off, Off},
+// F11: a lax server takes "true" for true.
+func TestAStreamIsAskedForByTrueOrFalseAlone(t *testing.T) {
+	for text, want := range map[string][2]bool{ // of an API whose default is off, and of one whose default is on
+		`{}`: {false, true}, `{"stream":null}`: {false, true}, `{"stream":true}`: {true, true}, `{"stream":false}`: {false, false},
 	} {
 		b := read(t, text)
-		if got := [2]Setting{b.Stream(Off), b.Stream(On)}; got != want {
-			t.Errorf("%s: got %v, want %v", text, got, want)
+		off, err := b.Stream(Off)
+		on, err2 := b.Stream(On)
+		if got := [2]bool{off, on}; got != want || err != nil || err2 != nil {
+			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`"true"`, `"True"`, `"false"`, `""`, `1`, `0`, `[true]`, `{}`} {
+		if _, err := read(t, `{"stream":`+text+`}`).Stream(Off); err == nil || fault.From(err).Param != "stream" {
+			t.Errorf("%s: got %v, want an invalid stream", text, err)
 		}
 	}
 }
