@@ -194,7 +194,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 	})
 	a.gateway = proxy.New(proxy.Parts{
 		Dialects: dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
-		Ledger: a.ledger, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, Room: a.room, StoreUp: a.limiter.Up, Ready: a.ready,
+		Ledger: a.ledger, Shared: a.backing.shared, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, Room: a.room, StoreUp: a.limiter.Up, Ready: a.ready,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
 	a.onClose(func(context.Context) error {
 		a.gateway.Close()

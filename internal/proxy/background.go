@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/tokens"
 )
 
 // background knows the responses that go on at their provider after their call
@@ -15,6 +16,8 @@ type background struct {
 	// end is called once for each: with what was reported of its end, or nil if
 	// nobody saw that.
 	end func(*record, *dialect.Report)
+	// late is called with the end of a response that is not open here. May be nil.
+	late func(id string, r dialect.Report)
 
 	mu   sync.Mutex
 	open map[string]*unfinished
@@ -114,7 +117,9 @@ func (a *asking) told(status int, r dialect.Report) {
 	case a.method == http.MethodDelete:
 		a.all.finish(a.id, nil)
 	case r.ID == a.id && (r.Complete || r.Failure != nil):
-		a.all.finish(a.id, &r)
+		if !a.all.finish(a.id, &r) && a.all.late != nil {
+			a.all.late(a.id, r)
+		}
 	default:
 		a.all.prolong(a.id)
 	}
@@ -129,8 +134,8 @@ func (b *background) prolong(id string) {
 	}
 }
 
-// finish ends the response id, once.
-func (b *background) finish(id string, r *dialect.Report) {
+// finish ends the response id, once, and reports whether it was open.
+func (b *background) finish(id string, r *dialect.Report) bool {
 	b.mu.Lock()
 	u, ok := b.open[id]
 	delete(b.open, id)
@@ -139,6 +144,7 @@ func (b *background) finish(id string, r *dialect.Report) {
 		u.timer.Stop()
 		b.end(u.rec, r)
 	}
+	return ok
 }
 
 // close ends all that is open.
@@ -158,13 +164,29 @@ func (b *background) close() {
 // is reported of its end, or for all that was reserved if that is unknown.
 func (g *Gateway) endBackground(rec *record, r *dialect.Report) {
 	s := rec.settlement
-	if r != nil {
+	before := s.ending.usage                             // what is known of it as charged
+	if r != nil && (r.OutputKnown || r.Failure != nil) { // else it was cancelled, and what it did is not said
 		s.ending = s.withLost(metered(s.plan, rec.ending.outcome, http.StatusOK, *r))
+	}
+	used := s.ending.usage
+	beyond := used.Input > before.Input || used.Output > before.Output
+	if beyond { // another gateway may have seen that too: it is debited once
+		used.Input, used.Output = min(used.Input, before.Input), min(used.Output, before.Output)
+		used.Reasoning, used.CachedInput, used.CacheWrite = 0, 0, 0
+		s.ending.usage = used
 	}
 	rec.ending = s.ending
 	s.charge(s.ending)
 	g.recordUse(rec)
+	g.bills.charged(s.goesOn, "ended", rec, tokens.Usage{Input: used.Input - before.Input, Output: used.Output - before.Output})
+	if beyond {
+		g.bills.saw(s.goesOn, *r)
+	}
 }
 
-// Close settles what is open in the background for all that was reserved.
-func (g *Gateway) Close() { g.background.close() }
+// Close settles what is open in the background for all that was reserved, and
+// waits until it is noted.
+func (g *Gateway) Close() {
+	g.background.close()
+	g.bills.work.Wait()
+}

@@ -18,7 +18,8 @@
 //	record.go     what is told of it afterwards, entry.go to the usage log, cause.go why
 //	              a provider failed
 //	explain.go    what a request would meet
-//	background.go responses that go on when their call has ended
+//	background.go responses that go on when their call has ended; bills.go what they
+//	              were charged, for who sees their end later
 //	stored.go     calls about what a provider keeps
 //	idempotency.go  keys of requests, as the provider gets them
 //	passthrough.go  paths that are relayed for a flat charge
@@ -61,6 +62,7 @@ type Parts struct {
 	Estimator *estimate.Estimator
 	Blocks    *tenant.Blocks
 	Ledger    Ledger
+	Shared    Shared
 	Metrics   *telemetry.Metrics
 	Tracing   *telemetry.Tracing
 	Logger    *slog.Logger
@@ -117,6 +119,7 @@ type Gateway struct {
 	memory      *fair.Pool // of all bodies
 	gate        *fair.Gate // of work on bodies
 	background  *background
+	bills       *bills
 	unpriced    *unpriced
 	inflight    atomic.Int64
 }
@@ -129,6 +132,8 @@ func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
 		g.Room = admission.New()
 	}
 	g.background = newBackground(g.endBackground)
+	g.bills = &bills{gateway: g, seen: map[string]bool{}}
+	g.background.late = g.bills.saw
 	g.unpriced = &unpriced{log: parts.Logger, metrics: parts.Metrics}
 	g.Replace(rules)
 	g.SetEnforcement(mode)

@@ -28,6 +28,7 @@ import (
 	"llmgw/internal/dialect/openai"
 	"llmgw/internal/estimate"
 	"llmgw/internal/ledger"
+	"llmgw/internal/shared"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
@@ -114,7 +115,7 @@ func (s setting) house(t *testing.T, limiter *accounts, provider http.HandlerFun
 	parts := Parts{
 		Dialects: []dialect.Dialect{s.openai, azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()},
 		Limiter:  h.limiter, Upstream: client, Estimator: estimate.New(estimate.Config{}), Blocks: tenant.NewBlocks(nil, time.Now),
-		Ledger: h.entries, Metrics: telemetry.NewMetrics(telemetry.Build{}, 100), Tracing: tracing, Logger: logger,
+		Ledger: h.entries, Shared: &shared.Memory{}, Metrics: telemetry.NewMetrics(telemetry.Build{}, 100), Tracing: tracing, Logger: logger,
 		Room: room, StoreUp: func() bool { return true },
 	}
 	if s.parts != nil {
@@ -180,6 +181,20 @@ func houseLimit(u budget.Unit) *budget.Limit {
 		Place: "team/t", Scope: budget.Team, Owner: "t", Name: string(u), Unit: u, Amount: 1_000_000_000, Period: budget.Minute,
 		Burst: 1_000_000_000, Algorithm: budget.TokenBucket, UnboundedDebt: true, Mode: budget.Enforce,
 	}
+}
+
+// another runs story at a second gateway of the same store.
+func (h *house) another(story func(h *house)) {
+	other := *h
+	other.Gateway = New(h.Parts, h.Rules(), Enforce)
+	here := serveOver(context.Background(), other.Handler())
+	defer here.close()
+	transport := here.transport()
+	other.client = &http.Client{Transport: transport}
+	story(&other)
+	transport.CloseIdleConnections()
+	other.idle()
+	other.Close()
 }
 
 // answer is a whole answer as the client got it.
@@ -366,6 +381,20 @@ func (a *accounts) Correct(c budget.Correction) {
 func plainID(id string) string {
 	id, _, _ = strings.Cut(id, "|")
 	return id
+}
+
+// total is what all reservations were charged of a unit.
+func (a *accounts) total(u budget.Unit) (sum int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, used := range a.settled {
+		for i, n := range used {
+			if a.lines[id][i].Limit.Unit == u {
+				sum += n
+			}
+		}
+	}
+	return sum
 }
 
 // used is what the reservation id was charged, line by line; nil: it is open.

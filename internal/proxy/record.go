@@ -207,6 +207,7 @@ func (g *Gateway) record(rec *record) {
 		Team: rec.caller.teamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.outcome),
 	}, timing)
 	if s := rec.settlement; s != nil && s.goesOn != "" {
+		g.bills.charged(s.goesOn, "left", rec, s.ending.usage)
 		if g.background.leave(s.goesOn, rec) {
 			return
 		}
