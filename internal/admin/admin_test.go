@@ -419,7 +419,7 @@ func TestManyPagesShareOneReading(t *testing.T) {
 	}{{0, 1}, {0, 1}, {500 * time.Millisecond, 1}, {500 * time.Millisecond, 2}} {
 		now = now.Add(s.after)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/dashboard/live", nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/dashboard/live", nil))
 		if w.Code != 200 || g.reads != s.reads {
 			t.Errorf("after %v: status %d, %d reads, want %d", s.after, w.Code, g.reads, s.reads)
 		}
