@@ -159,7 +159,8 @@ func TestWhoHasNoKeyIsToldInEveryDialect(t *testing.T) {
 		{"POST", "/v1/nothing", 404, "not_found"},
 		{"GET", chat, 405, "method_not_allowed"},
 		{"DELETE", "/v1/models", 405, "method_not_allowed"},
-		{"GET", "/v1beta/models/x:generateContent", 405, "method_not_allowed"},
+		{"GET", "/v1beta/models/x", 401, "invalid_api_key"},
+		{"DELETE", "/v1beta/models/x:generateContent", 405, "method_not_allowed"},
 		{"POST", "/v1beta/models/x:tuneModel", 404, "not_found"},
 		{"POST", "/v1beta/models/x", 404, "not_found"},
 	} {
