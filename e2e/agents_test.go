@@ -73,6 +73,16 @@ wire_api = "responses"
 		limited: "429 Too Many Requests, request id: req_", spent: "Quota exceeded",
 	},
 	{
+		// With the address alone it tries a WebSocket first, and falls back to HTTP.
+		name: "codex-websocket", chat: "gpt-5.1", tool: "gpt-5.1-codex",
+		files: func(string) map[string]string {
+			return map[string]string{".codex/config.toml": fmt.Sprintf("openai_base_url = \"%s/v1\"\n", here.url)}
+		},
+		env:     func(key string) []string { return []string{"CODEX_API_KEY=" + key} },
+		args:    codexExec,
+		limited: "429 Too Many Requests, request id: req_", spent: "Quota exceeded",
+	},
+	{
 		name: "gemini-cli", chat: "gemini-2.5-flash", tool: "gemini-2.5-pro",
 		files: func(string) map[string]string {
 			return map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}}`}
