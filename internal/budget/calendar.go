@@ -16,9 +16,15 @@ func BoundsOf(l *Limit, now int64) Bounds {
 	if l.Algorithm != CalendarUsage {
 		return Bounds{}
 	}
+	parts := l.parts()
+	if b := parts.bounds.Load(); b != nil && now >= b.Start && now < b.End {
+		return *b
+	}
 	start, end := PeriodAt(l, time.UnixMilli(now))
 	_, next := PeriodAt(l, end)
-	return Bounds{start.UnixMilli(), end.UnixMilli(), next.UnixMilli()}
+	b := Bounds{start.UnixMilli(), end.UnixMilli(), next.UnixMilli()}
+	parts.bounds.Store(&b)
+	return b
 }
 
 // PeriodAt is the calendar period of l that t is in: its first instant, and

@@ -21,7 +21,10 @@ type CounterID struct {
 }
 
 // Counter identifies the counter that the line asks.
-func (l *Line) Counter() CounterID { return CounterID{l.Limit.parts().key, KeyValue(l.Value)} }
+func (l *Line) Counter() CounterID { return CounterOf(l.Limit, l.Value) }
+
+// CounterOf identifies the counter of l for value.
+func CounterOf(l *Limit, value string) CounterID { return CounterID{l.parts().key, KeyValue(value)} }
 
 // KeyPrefix names the counters of l, over reloads: place, name, unit and
 // period. A counter's key is the prefix and KeyValue of its value.

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"sync/atomic"
 	"time"
 	"unique"
 )
@@ -157,6 +158,7 @@ type compiled struct {
 	key       unique.Handle[string]
 	rules     Rules
 	candidate *Limit
+	bounds    atomic.Pointer[Bounds] // of the period that was last asked for
 }
 
 // Compile works out what counters need of l, which Validate accepts, and returns l.

@@ -161,7 +161,7 @@ func TestAKeyStaysOverReloadsAndTellsCountersApart(t *testing.T) {
 	for _, place := range []string{"a", "a|b", "a%7Cb", "a%b"} {
 		for _, name := range []string{"n", "b|n", "n|tokens"} {
 			for _, value := range []string{"", "v", "|v", "#", KeyValue(long), long, long + "x"} {
-				l := &Limit{Place: place, Name: name, Unit: Tokens, Period: Minute}
+				l := &Limit{Place: place, Name: name, Unit: Tokens, Period: Minute, Amount: 1, Burst: 1, Algorithm: TokenBucket}
 				key := counterKey(l, value)
 				if other, ok := keys[key]; ok {
 					t.Errorf("%q, %q and %q share the key of %s", place, name, value, other)

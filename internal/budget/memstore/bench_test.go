@@ -55,12 +55,12 @@ func benchIDs(n int) []string {
 func benchLines() []budget.Line {
 	var lines []budget.Line
 	for _, name := range []string{"tpm", "rpm", "itpm"} {
-		lines = append(lines, budget.Line{Amount: 100, Limit: &budget.Limit{
+		lines = append(lines, budget.Line{Amount: 100, Limit: (&budget.Limit{
 			Place: "team/search", Scope: budget.Team, Name: name, Unit: budget.Tokens, Amount: 1 << 40, Period: budget.Second,
 			Burst: 1 << 40, Bank: 4, MaxDebt: 1 << 40, Algorithm: budget.TokenBucket, Mode: budget.Enforce,
-		}})
+		}).Compile()})
 	}
-	return append(lines, budget.Line{Amount: 1, Limit: &budget.Limit{
+	return append(lines, budget.Line{Amount: 1, Limit: (&budget.Limit{
 		Place: "team/search", Name: "slots", Unit: budget.Concurrency, Amount: 1 << 40, Algorithm: budget.Slots, Mode: budget.Enforce,
-	}})
+	}).Compile()})
 }

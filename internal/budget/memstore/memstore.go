@@ -23,9 +23,7 @@ type Store struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	limits   map[*budget.Limit]*rules
-	prune    int // size of limits at which those not used lately are forgotten
-	counters map[key]*counter
+	counters map[budget.CounterID]*counter
 	all      []*counter // for the sweep
 	sweep    int
 	records  map[string]*record
@@ -37,25 +35,11 @@ type Store struct {
 
 var _ budget.Store = (*Store)(nil)
 
-// key names a counter: budget.KeyPrefix and KeyValue.
-type key struct{ prefix, value string }
-
-// rules are a limit as its counters need it.
-type rules struct {
-	budget.Rules
-	limit     *budget.Limit
-	prefix    string
-	bounds    budget.Bounds
-	candidate *rules
-	only      *counter // of the empty value
-	used      int64    // ms
-}
-
 type counter struct {
 	budget.Counter
-	key     key
+	id      budget.CounterID
 	pending int64 // asked by earlier lines of the request being judged
-	index   int   // in all; -1: dropped
+	index   int   // in all
 }
 
 // New makes an empty store that reads its time from now; nil is time.Now.
@@ -65,9 +49,7 @@ func New(now func() time.Time) *Store {
 	}
 	return &Store{
 		now:      now,
-		limits:   make(map[*budget.Limit]*rules),
-		prune:    1024,
-		counters: make(map[key]*counter),
+		counters: make(map[budget.CounterID]*counter),
 		records:  make(map[string]*record),
 		epochs:   make(map[budget.Epoch]*epoch),
 	}
@@ -86,24 +68,24 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	now := s.nowMS()
 	states := make([]budget.LineState, len(lines))
 	for i, line := range lines {
-		r := s.rules(line.Limit, now)
-		states[i] = s.peek(r, line, now)
-		if r.candidate != nil {
-			states[i].Candidate = s.peek(r.candidate, line, now).Outcome
+		states[i] = s.peek(line.Limit, line, now)
+		if c := budget.CandidateOf(line.Limit); c != nil {
+			states[i].Candidate = s.peek(c, line, now).Outcome
 		}
 	}
 	return states, time.UnixMilli(now), nil
 }
 
-// peek is the counter as it stands now, without making or moving one.
-func (s *Store) peek(r *rules, line budget.Line, now int64) budget.LineState {
+// peek is l's counter for line as it stands now, without making or moving one.
+func (s *Store) peek(l *budget.Limit, line budget.Line, now int64) budget.LineState {
+	rules, bounds := budget.RulesOf(l), budget.BoundsOf(l, now)
 	var c budget.Counter
-	if known := s.counters[key{r.prefix, budget.KeyValue(line.Value)}]; known != nil {
+	if known := s.counters[budget.CounterOf(l, line.Value)]; known != nil {
 		c = known.Counter
 		c.Log = slices.Clone(c.Log)
-		c.Advance(r.Rules, r.bounds, now)
+		c.Advance(rules, bounds, now)
 	} else {
-		c = budget.New(r.Rules, r.bounds, now)
+		c = budget.New(rules, bounds, now)
 	}
 	out, wait := c.Judge(min(max(line.Amount, 0), budget.MaxExact), now)
 	return c.State(out, wait, now)
@@ -118,7 +100,7 @@ func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) er
 	defer s.mu.Unlock()
 	now := s.nowMS()
 	for _, k := range corrections {
-		c := s.counter(s.rules(k.Line.Limit, now), k.Line.Value, now)
+		c := s.counter(k.Line.Limit, k.Line.Value, now)
 		c.Correct(k.AtMost, budget.CeilMS(k.Pause), now)
 	}
 	return nil
@@ -126,64 +108,18 @@ func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) er
 
 func (s *Store) nowMS() int64 { return s.now().UnixMilli() }
 
-// rules finds or makes the rules of l, with the bounds of the period now.
-func (s *Store) rules(l *budget.Limit, now int64) *rules {
-	r := s.limits[l]
-	if r == nil {
-		r = s.learn(l, now)
-	}
-	r.refresh(now)
-	return r
-}
-
-func (r *rules) refresh(now int64) {
-	r.used = now
-	if r.limit.Algorithm != budget.CalendarUsage || now >= r.bounds.Start && now < r.bounds.End {
-		return
-	}
-	r.bounds = budget.BoundsOf(r.limit, now)
-	if r.candidate != nil {
-		r.candidate.bounds = r.bounds
-	}
-}
-
-// learn makes the rules of a limit seen for the first time. A reload brings new
-// limits, so those that went out of use are forgotten from time to time.
-func (s *Store) learn(l *budget.Limit, now int64) *rules {
-	if len(s.limits) >= s.prune {
-		for l, r := range s.limits {
-			if r.used < now-time.Hour.Milliseconds() {
-				delete(s.limits, l)
-			}
-		}
-		s.prune = max(1024, 2*len(s.limits))
-	}
-	r := &rules{Rules: budget.RulesOf(l), limit: l, prefix: budget.KeyPrefix(l), bounds: budget.BoundsOf(l, now)}
-	if c := budget.CandidateOf(l); c != nil {
-		r.candidate = &rules{Rules: budget.RulesOf(c), limit: c, prefix: budget.KeyPrefix(c), bounds: r.bounds}
-	}
-	s.limits[l] = r
-	return r
-}
-
 // counter finds or makes a counter, advanced to now.
-func (s *Store) counter(r *rules, value string, now int64) *counter {
-	if value == "" && r.only != nil && r.only.index >= 0 {
-		r.only.Advance(r.Rules, r.bounds, now)
-		return r.only
-	}
-	k := key{r.prefix, budget.KeyValue(value)}
-	c := s.counters[k]
+func (s *Store) counter(l *budget.Limit, value string, now int64) *counter {
+	rules, bounds := budget.RulesOf(l), budget.BoundsOf(l, now)
+	id := budget.CounterOf(l, value)
+	c := s.counters[id]
 	if c == nil {
-		c = &counter{Counter: budget.New(r.Rules, r.bounds, now), key: k, index: len(s.all)}
-		s.counters[k] = c
+		c = &counter{Counter: budget.New(rules, bounds, now), id: id, index: len(s.all)}
+		s.counters[id] = c
 		s.all = append(s.all, c)
-	} else {
-		c.Advance(r.Rules, r.bounds, now)
+		return c
 	}
-	if value == "" {
-		r.only = c
-	}
+	c.Advance(rules, bounds, now)
 	return c
 }
 
@@ -202,8 +138,7 @@ func (s *Store) tidy(lines int, now int64) {
 		last := s.all[len(s.all)-1]
 		s.all[c.index], last.index = last, c.index
 		s.all = s.all[:len(s.all)-1]
-		c.index = -1
-		delete(s.counters, c.key)
+		delete(s.counters, c.id)
 	}
 }
 

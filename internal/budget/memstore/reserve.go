@@ -87,9 +87,9 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 // answer, and tells whether all that is enforced is granted.
 func (s *Store) judge(rec *record, r *budget.Request, now int64) bool {
 	granted, watched := true, false
-	ask := func(rule *rules, line int, enforced bool) {
+	ask := func(limit *budget.Limit, line int, enforced bool) {
 		l := &r.Lines[line]
-		p := part{c: s.counter(rule, l.Value, now), asked: l.Amount, line: line, enforced: enforced}
+		p := part{c: s.counter(limit, l.Value, now), asked: l.Amount, line: line, enforced: enforced}
 		p.outcome, p.wait = p.c.Judge(min(p.c.pending+l.Amount, budget.MaxExact), now)
 		if p.outcome == budget.Granted {
 			p.c.pending += l.Amount
@@ -99,12 +99,11 @@ func (s *Store) judge(rec *record, r *budget.Request, now int64) bool {
 		rec.parts = append(rec.parts, p)
 	}
 	for i := range r.Lines {
-		rule := s.rules(r.Lines[i].Limit, now)
-		ask(rule, i, r.Lines[i].Enforced(r))
-		watched = watched || rule.candidate != nil
+		ask(r.Lines[i].Limit, i, r.Lines[i].Enforced(r))
+		watched = watched || r.Lines[i].Limit.Candidate > 0
 	}
 	for i := 0; watched && i < len(r.Lines); i++ {
-		if c := s.rules(r.Lines[i].Limit, now).candidate; c != nil {
+		if c := budget.CandidateOf(r.Lines[i].Limit); c != nil {
 			ask(c, i, false)
 		}
 	}
@@ -160,7 +159,7 @@ func (s *Store) repeat(rec *record, r *budget.Request, now int64) (budget.Verdic
 		}
 		lines++
 		same = same && i < len(r.Lines) && p.asked == r.Lines[i].Amount &&
-			p.c.key == key{s.rules(r.Lines[i].Limit, now).prefix, budget.KeyValue(r.Lines[i].Value)}
+			p.c.id == r.Lines[i].Counter()
 	}
 	if !same || lines != len(r.Lines) {
 		return budget.Verdict{}, fmt.Errorf("reserve %s: %w", r.ID, budget.ErrConflict)
@@ -168,12 +167,12 @@ func (s *Store) repeat(rec *record, r *budget.Request, now int64) (budget.Verdic
 	for i := range rec.parts {
 		p := &rec.parts[i]
 		p.wait = 0 // of a shadow line: it was refused then
-		rule := s.rules(r.Lines[p.line].Limit, now)
+		limit := r.Lines[p.line].Limit
 		if i >= lines {
-			rule = rule.candidate
+			limit = budget.CandidateOf(limit)
 		}
-		if rule != nil {
-			p.c.Advance(rule.Rules, rule.bounds, now)
+		if limit != nil {
+			p.c.Advance(budget.RulesOf(limit), budget.BoundsOf(limit, now), now)
 		}
 	}
 	v := verdict(rec, r, now)

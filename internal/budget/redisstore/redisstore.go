@@ -70,7 +70,7 @@ type Store struct {
 	timeout time.Duration
 	log     *slog.Logger
 	scripts scripts
-	rules   rulesCache
+	rules   sync.Map // budget.CounterID, without a value → *rules
 	lanes   sync.Map // by base: *lane
 	conns   *conns
 	began   time.Time // what elapsed counts from

@@ -1,9 +1,7 @@
 package redisstore
 
 import (
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"llmgw/internal/budget"
 )
@@ -16,7 +14,6 @@ type rules struct {
 	prefix    string // of its counters' whole keys
 	candidate *rules
 	packed    atomic.Pointer[packed]
-	used      atomic.Int64 // ms, to the minute
 }
 
 // packed are RULES in a script's bytes, right from one moment until another.
@@ -25,30 +22,19 @@ type packed struct {
 	from, until int64
 }
 
-// rulesCache keeps the rules of limits in use. A reload makes new limits, so
-// those not used for an hour are dropped from time to time.
-type rulesCache struct {
-	byLimit sync.Map // *budget.Limit → *rules
-	mu      sync.Mutex
-	size    int
-	prune   int
-}
-
+// rulesOf returns l's rules. They are kept by the counters' name, so that the
+// newer rules of a reload take the place of the older ones.
 func (s *Store) rulesOf(l *budget.Limit) *rules {
-	now := s.nowMS()
-	if known, ok := s.rules.byLimit.Load(l); ok {
-		r := known.(*rules)
-		if now-r.used.Load() > time.Minute.Milliseconds() {
-			r.used.Store(now)
-		}
-		return r
+	key := budget.CounterOf(l, "")
+	if known, ok := s.rules.Load(key); ok && known.(*rules).limit == l {
+		return known.(*rules)
 	}
 	r := s.newRules(l)
 	if c := budget.CandidateOf(l); c != nil {
 		r.candidate = s.newRules(c)
 	}
-	r.used.Store(now)
-	return s.rules.add(l, r, now)
+	s.rules.Store(key, r)
+	return r
 }
 
 func (s *Store) newRules(l *budget.Limit) *rules {
@@ -61,26 +47,6 @@ func tagOf(l *budget.Limit) string {
 		return l.Tag
 	}
 	return l.Place
-}
-
-func (c *rulesCache) add(l *budget.Limit, r *rules, now int64) *rules {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.size >= max(c.prune, 1024) {
-		c.byLimit.Range(func(k, v any) bool {
-			if now-v.(*rules).used.Load() > time.Hour.Milliseconds() {
-				c.byLimit.Delete(k)
-				c.size--
-			}
-			return true
-		})
-		c.prune = 2 * c.size
-	}
-	known, loaded := c.byLimit.LoadOrStore(l, r)
-	if !loaded {
-		c.size++
-	}
-	return known.(*rules)
 }
 
 // key is the counter's whole key.
