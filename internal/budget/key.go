@@ -23,6 +23,9 @@ type CounterID struct {
 // Counter identifies the counter that the line asks.
 func (l *Line) Counter() CounterID { return CounterOf(l.Limit, l.Value) }
 
+// String is the counter's key, the same in every store.
+func (c CounterID) String() string { return c.limit.Value() + c.value }
+
 // CounterOf identifies the counter of l for value.
 func CounterOf(l *Limit, value string) CounterID { return CounterID{l.parts().key, KeyValue(value)} }
 
@@ -81,6 +84,13 @@ func Tagged(id, tag string) string {
 		return id
 	}
 	return id + "|" + tag
+}
+
+// Suffixed returns id with a suffix that tells another attempt from it, and with the
+// same tag.
+func Suffixed(id, suffix string) string {
+	id, tag, _ := strings.Cut(id, "|")
+	return Tagged(id+suffix, tag)
 }
 
 // Tag returns the tag of id, or nothing.

@@ -103,7 +103,7 @@ func (r *Reservation) Extend(ctx context.Context, more []int64) Verdict {
 	r.mu.Lock()
 	over := r.ended
 	r.extended++
-	q.ID += "+" + strconv.Itoa(r.extended)
+	q.ID = Suffixed(q.ID, "+"+strconv.Itoa(r.extended))
 	r.mu.Unlock()
 	if over {
 		return refused

@@ -27,7 +27,7 @@ type values struct {
 	most int
 
 	mu sync.Mutex
-	of map[counter]*population
+	of map[budget.CounterID]*population
 }
 
 // population are the values of one limit, as hashes, by when they were last seen.
@@ -38,7 +38,7 @@ type population struct {
 }
 
 func newValues(log *slog.Logger, most int) *values {
-	return &values{seed: maphash.MakeSeed(), log: log, most: most, of: map[counter]*population{}}
+	return &values{seed: maphash.MakeSeed(), log: log, most: most, of: map[budget.CounterID]*population{}}
 }
 
 // bound puts those lines of users and addresses that are too many on the counter
@@ -66,7 +66,7 @@ func (v *values) meets(l *budget.Limit, value string, now time.Time) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	current, before := map[uint64]struct{}(nil), map[uint64]struct{}(nil)
-	if p := v.of[counter{place: l.Place, name: l.Name}]; p != nil {
+	if p := v.of[budget.CounterOf(l, "")]; p != nil {
 		current, before = p.at(now, lengthOf(l))
 	}
 	_, is := current[hash]
@@ -82,7 +82,7 @@ func (v *values) admit(l *budget.Limit, value string, now time.Time) string {
 	hash := maphash.String(v.seed, value)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	of := counter{place: l.Place, name: l.Name}
+	of := budget.CounterOf(l, "")
 	p := v.of[of]
 	if p == nil {
 		p = &population{began: now, now: map[uint64]struct{}{}}

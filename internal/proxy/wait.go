@@ -35,12 +35,6 @@ type seeker struct {
 	waited  bool
 }
 
-// counter identifies what is waited for, over reloads. It is the key of its line
-// in the room.
-type counter struct{ place, name, value string }
-
-func counterOf(l budget.Line) counter { return counter{l.Limit.Place, l.Limit.Name, l.Value} }
-
 // forLimits names the places of those who wait for limits.
 type forLimits struct{}
 
@@ -72,11 +66,11 @@ func (s *seeker) step(ctx context.Context) (res reservation, err error, done boo
 		return s.ended(ctx, err)
 	}
 	line := s.plan.lines[at]
-	s.place.Join(counterOf(line), gain(line.Limit, line.Amount))
+	s.place.Join(line.Counter(), gain(line.Limit, line.Amount))
 	if !queued {
 		s.place.Refused(s.last.verdict.Wait)
 	}
-	return s.stand(ctx, counterOf(line), s.plan.atMost(line.Limit.MaxWait))
+	return s.stand(ctx, line.Counter(), s.plan.atMost(line.Limit.MaxWait))
 }
 
 // lineFor returns the first of p's lines that others wait in and whose limit lets
@@ -94,7 +88,7 @@ func (g *Gateway) lineFor(p *plan, mode Enforcement) (int, bool) {
 		if !l.Limit.Wait || l.Limit.Mode == budget.Shadow || away && l.Limit.WhenStoreDown == budget.Open {
 			continue
 		}
-		if g.Room.Busy(counterOf(l)) {
+		if g.Room.Busy(l.Counter()) {
 			return i, true
 		}
 	}
@@ -116,7 +110,7 @@ func (s *seeker) enter(ctx context.Context) (err error) {
 // stand waits in the line at until the limits grant the call or its time, most
 // from its beginning at first, is up. It is not done if the call need not wait
 // in this line any more.
-func (s *seeker) stand(ctx context.Context, at counter, most time.Duration) (res reservation, err error, done bool) {
+func (s *seeker) stand(ctx context.Context, at budget.CounterID, most time.Duration) (res reservation, err error, done bool) {
 	for {
 		if s.place.Changed() {
 			if err := s.gateway.follow(s.plan); err != nil {
@@ -155,9 +149,9 @@ func (s *seeker) stand(ctx context.Context, at counter, most time.Duration) (res
 
 // stands reports whether the call still waits in the line at, under the rules,
 // the switch and the state of the store as they are now.
-func (s *seeker) stands(at counter) bool {
+func (s *seeker) stands(at budget.CounterID) bool {
 	i, queued := s.gateway.lineFor(s.plan, s.mode)
-	return s.mode == s.gateway.Enforcement() && queued && counterOf(s.plan.lines[i]) == at
+	return s.mode == s.gateway.Enforcement() && queued && s.plan.lines[i].Counter() == at
 }
 
 // giveUp asks a last time for a call that cannot wait until its turn, which is
@@ -185,9 +179,9 @@ func (s *seeker) ended(ctx context.Context, err error) (reservation, error, bool
 }
 
 // granted lets the next in the line at know what the call has left in its counter.
-func (s *seeker) granted(at counter) {
+func (s *seeker) granted(at budget.CounterID) {
 	for i, l := range s.plan.lines {
-		if counterOf(l) == at {
+		if l.Counter() == at {
 			left := s.last.verdict.Lines[i].Remaining
 			s.place.Granted(l.Limit.Gain(left), l.Limit.Algorithm == budget.TokenBucket)
 			return
@@ -213,9 +207,9 @@ func (g *Gateway) freed(lines []budget.Line, used []int64) {
 		switch {
 		case !l.Limit.Wait:
 		case l.Limit.Algorithm == budget.TokenBucket:
-			g.Room.Gained(counterOf(l), l.Limit.Gain(l.Amount-used[i]))
+			g.Room.Gained(l.Counter(), l.Limit.Gain(l.Amount-used[i]))
 		case l.Limit.Unit == budget.Concurrency || used[i] < l.Amount:
-			g.Room.Freed(counterOf(l))
+			g.Room.Freed(l.Counter())
 		}
 	}
 }

@@ -57,7 +57,7 @@ const localSuffix = "~local"
 
 func (r *record) storeID() string {
 	if r.outage != nil {
-		return r.held.Request.ID + localSuffix
+		return budget.Suffixed(r.held.Request.ID, localSuffix)
 	}
 	return r.held.Request.ID
 }
@@ -195,7 +195,7 @@ func (t *records) unposted() (list []*record) {
 func (l *Limiter) Strangers(ids map[string]time.Duration) {
 	l.records.each(func(r *record) {
 		delete(ids, r.held.Request.ID)
-		delete(ids, r.held.Request.ID+localSuffix)
+		delete(ids, budget.Suffixed(r.held.Request.ID, localSuffix))
 	})
 	for _, id := range l.queue.cancelling() {
 		delete(ids, id)

@@ -24,6 +24,7 @@ type counting struct {
 	reserves, reports, settles atomic.Int64
 	down                       atomic.Bool
 	slow                       time.Duration // of the answer to a lease
+	late                       time.Duration // of the answer to a report
 	lose                       func() bool   // an answer, though the call was applied; nil: none
 	meanwhile                  func()        // happens before a read's answer comes; nil: nothing
 
@@ -58,7 +59,8 @@ func (c *counting) Report(ctx context.Context, p []budget.Progress) error {
 	c.mu.Lock()
 	c.told = append(c.told, p...)
 	c.mu.Unlock()
-	if err := c.Store.Report(ctx, p); err != nil || !c.lost() {
+	err := c.Store.Report(ctx, p)
+	if time.Sleep(c.late); err != nil || !c.lost() {
 		return err
 	}
 	return errDown

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -541,6 +542,23 @@ func TestACrashChargesNoRequestOfALeaseMoreThanItReserved(t *testing.T) {
 		last := g.under.told[len(g.under.told)-1]
 		if got := last.Crash[0] - last.Used[0]; got != 100 {
 			t.Errorf("a crash is to charge %d beyond what is used, want the 100 that are reserved", got)
+		}
+	})
+}
+
+func TestALeaseMayBeOverBeforeItsReportIsAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, all, small, used := spending(t, 100)
+		open := g.askLeased(small...)
+		g.under.late = 200 * time.Millisecond
+		var asking sync.WaitGroup
+		asking.Go(func() { g.request(budget.Request{ID: "large", Lines: []budget.Line{line(all, 1_000_000-used)}}) }) // gives the lease back
+		time.Sleep(10 * time.Millisecond)
+		g.end(open, 70)
+		asking.Wait()
+		time.Sleep(3 * time.Second)
+		if s := g.stored(all); s.Remaining != 1_000_000-used-70 || s.Open != 0 || g.Leases() != 0 {
+			t.Errorf("got %d left, %d open, %d leases, want %d and nothing else", s.Remaining, s.Open, g.Leases(), 1_000_000-used-70)
 		}
 	})
 }

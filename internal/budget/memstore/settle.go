@@ -95,7 +95,7 @@ func (rec *record) told() budget.Ended {
 	e := budget.Ended{ID: rec.id}
 	for i := range rec.parts {
 		if p := &rec.parts[i]; p.hold.Taken >= 0 {
-			e.Add(p.c.key.prefix+p.c.key.value, p.hold.Noted)
+			e.Add(p.c.id.String(), p.hold.Noted)
 		}
 	}
 	return e
