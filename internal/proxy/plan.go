@@ -23,12 +23,14 @@ type caller struct {
 }
 
 // name tells callers apart: by key, user and address.
-func (c caller) name() string {
-	id := ""
-	if c.Key != nil {
-		id = c.Key.ID
+func (c caller) name() string { return c.keyID() + "\x00" + c.User + "\x00" + c.ip }
+
+// keyID is the key's id; empty of a caller without a valid key.
+func (c caller) keyID() string {
+	if c.Key == nil {
+		return ""
 	}
-	return id + "\x00" + c.User + "\x00" + c.ip
+	return c.Key.ID
 }
 
 // anonymous is the user of requests that name none: they share one counter.

@@ -44,7 +44,7 @@ func (s *seeker) ask(ctx context.Context) budget.Verdict {
 		r.ID += "." + strconv.Itoa(s.asks)
 	}
 	s.asks++
-	r.ID = budget.Tagged(r.ID, tagOf(p.caller.teamName(), p.label(), p.caller.Key.ID))
+	r.ID = budget.Tagged(r.ID, tagOf(p.caller.teamName(), p.label(), p.caller.keyID()))
 	held, v := s.gateway.Limiter.Reserve(ctx, r)
 	if s.asks == 1 {
 		s.gateway.countWouldRefuse(p, s.mode, v)
