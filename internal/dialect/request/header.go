@@ -11,13 +11,16 @@ import (
 
 // notPassed are the headers that end at this gateway, in canonical form: those
 // of one hop (RFC 9110, 7.6.1), those of the body's encoding, which has been
-// undone, what belongs to the client's credentials, and its network. So do all
-// that may hold a credential (dialect.Secretive).
+// undone, what belongs to the client's credentials, its network, and what names
+// another method or path. So do all that may hold a credential (dialect.Secretive).
 var notPassed = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true,
 	"Host": true, "Content-Length": true, "Content-Encoding": true,
 	"X-Amz-Date": true, "X-Amz-Content-Sha256": true, "Openai-Organization": true, "Openai-Project": true, "X-Goog-User-Project": true,
 	"Forwarded": true, "Via": true,
+	// They make some servers take the request for another than the one that was
+	// read and charged here.
+	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true, "X-Original-Url": true, "X-Rewrite-Url": true,
 }
 
 // ofNetwork reports whether a header is about the client's network.

@@ -184,6 +184,7 @@ func TestWhatEndsAtTheGatewayIsNotPassedOn(t *testing.T) {
 		"X-Amz-Content-Sha256", "Openai-Organization", "Openai-Project", "X-Goog-User-Project", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 		"X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Via", "X-Forwarded-Client-Cert", "Cf-Connecting-Ip", "True-Client-Ip", "X-Original-Forwarded-For",
 		"X-Vault-Token", "Cf-Access-Client-Secret", "Ocp-Apim-Subscription-Key", "Helicone-Auth", "Private-Token",
+		"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url",
 	} {
 		sent[name] = []string{"1"}
 	}
