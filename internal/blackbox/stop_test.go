@@ -25,7 +25,7 @@ func TestASecondSignalCutsAndSettlesWhatRuns(t *testing.T) {
 	if took := time.Since(began); took > eventually {
 		t.Errorf("it took %v", took)
 	}
-	if !strings.Contains(w.Log(), `"outcome":"shutdown"`) {
+	if !strings.Contains(w.Log(), `"outcome":"client_gone"`) {
 		t.Errorf("the call was not settled:\n%s", w.Log())
 	}
 	w.Restart()

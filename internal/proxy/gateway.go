@@ -7,6 +7,7 @@
 //	routes.go     gin's routes, 404 and 405; meant.go paths that are nearly one; models.go
 //	              listings of models, shapes.go as each API has them
 //	serve.go      the path
+//	early.go      what is refused before its body is read
 //	accept.go     the body as it is sent, body.go decoded, and the memory that it holds
 //	plan.go       estimate, lines; model.go the models and who serves them, expected.go
 //	              what each of those would count
@@ -114,6 +115,7 @@ type Gateway struct {
 	rules       atomic.Pointer[Rules]
 	enforcement atomic.Value // Enforcement
 	herd        *herd
+	spent       *spent
 	values      *values
 	attempts    *attempts
 	memory      *fair.Pool // of all bodies
@@ -126,7 +128,7 @@ type Gateway struct {
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
-	g := &Gateway{Parts: parts, herd: newHerd(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
+	g := &Gateway{Parts: parts, herd: newHerd(), spent: newSpent(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
 		memory: fair.NewPool(0), gate: fair.NewGate(0)}
 	if g.Room == nil {
 		g.Room = admission.New()
@@ -163,6 +165,9 @@ func (g *Gateway) SetEnforcement(m Enforcement) {
 
 // Inflight is the number of calls being served.
 func (g *Gateway) Inflight() int { return int(g.inflight.Load()) }
+
+// BodyBytes is the memory that the bodies of all requests hold, in bytes.
+func (g *Gateway) BodyBytes() int64 { return g.memory.Held() }
 
 // StopWaiting refuses what still waits after d, for a limit or for a provider, and
 // whatever would wait then. It returns at once.

@@ -140,9 +140,6 @@ func (g *Gateway) models(c *gin.Context, s shape, pattern string, answer func(*r
 	defer g.record(rec)
 	rules := g.rules.Load()
 	who, err := g.enter(rules, c.Request, rec)
-	if err == nil {
-		who, err = g.admit(c.Request, who, &dialect.Call{})
-	}
 	if err != nil {
 		g.refuse(c.Writer, rec, err)
 		return

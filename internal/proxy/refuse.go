@@ -17,6 +17,7 @@ const longestHint = fault.LongestHint
 
 // refusal turns a verdict that is not Granted into what the client is told.
 func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
+	g.spent.note(p.lines, v)
 	line, state := p.lines[v.Binding], v.Lines[v.Binding]
 	l := line.Limit
 	e := &fault.Error{

@@ -19,7 +19,7 @@ func teamTPM() *budget.Limit {
 
 // refusalOf is what one line's verdict makes of a request.
 func refusalOf(l *budget.Limit, needs int64, out budget.Outcome, left int64, wait time.Duration) *fault.Error {
-	g := &Gateway{herd: newHerd()}
+	g := &Gateway{herd: newHerd(), spent: newSpent()}
 	p := &plan{lines: []budget.Line{{Limit: l, Amount: needs}}}
 	return g.refusal(p, budget.Verdict{Outcome: out, Binding: 0, Wait: wait, Lines: []budget.LineState{{Outcome: out, Remaining: left, Wait: wait}}})
 }
@@ -83,7 +83,7 @@ func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 }
 
 func TestARefusalWithoutTheStoreTellsTheShareThatDecides(t *testing.T) {
-	g, l := &Gateway{herd: newHerd()}, teamTPM()
+	g, l := &Gateway{herd: newHerd(), spent: newSpent()}, teamTPM()
 	for _, s := range []struct {
 		what     string
 		out      budget.Outcome

@@ -37,6 +37,10 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
+	if err := g.early(w, r, rules, rt, rec); err != nil {
+		g.refuse(w, rec, err)
+		return
+	}
 	b := &body{gateway: g, team: who.team.Name, limit: rules.MaxBodyBytes}
 	defer b.release()
 	call, err := b.parse(w, r, rt, params)
@@ -46,7 +50,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	}
 	rec.model, rec.wanted = rules.label(call.Model), call.Model
 	rec.session = cmp.Or(r.Header.Get("X-Claude-Code-Session-Id"), call.Session)
-	if who, err = g.admit(r, who, call); err != nil {
+	if who, err = g.admit(who, call); err != nil {
 		g.refuse(w, rec, err)
 		return
 	}
@@ -155,15 +159,16 @@ func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	return who, nil
 }
 
-// enter lets in who has a valid key. A call without one is refused, and draws on
-// the limits of its address.
+// enter lets in who has a valid key and is not blocked. A call without a key is
+// refused, and draws on the limits of its address.
 func (g *Gateway) enter(rules *Rules, r *http.Request, rec *record) (caller, error) {
 	who, err := g.identify(rules, r)
 	if err != nil {
 		return caller{}, cmp.Or(g.chargeStranger(r.Context(), rules, who.ip, rec.id), err)
 	}
+	who.User = r.Header.Get("X-Llmgw-User")
 	rec.caller = who
-	return who, nil
+	return who, g.blocked(who)
 }
 
 // chargeStranger charges a call without a valid key to the gateway's limits of
@@ -197,9 +202,9 @@ func unknownKey(why error) error {
 	return e
 }
 
-// admit completes the caller by its user, and refuses who is blocked.
-func (g *Gateway) admit(r *http.Request, who caller, call *dialect.Call) (caller, error) {
-	who.User = r.Header.Get("X-Llmgw-User")
+// admit completes the caller by the user that its body names, and refuses a
+// blocked one.
+func (g *Gateway) admit(who caller, call *dialect.Call) (caller, error) {
 	if who.User == "" {
 		who.User = call.User
 	}

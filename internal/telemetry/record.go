@@ -181,6 +181,14 @@ func (m *Metrics) ConnectionRefused() { m.crowded.Inc() }
 // AdminAuthFailure counts a wrong token at the admin port.
 func (m *Metrics) AdminAuthFailure() { m.strangers.Inc() }
 
+// BodyBytes shows what read returns, the memory that requests' bodies hold. Call
+// it once.
+func (m *Metrics) BodyBytes(read func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "llmgw_body_bytes", Help: "Memory that the bodies of all requests hold, in bytes.",
+	}, func() float64 { return float64(read()) }))
+}
+
 // ClockStep counts a step of the store's clock.
 func (m *Metrics) ClockStep(time.Duration) { m.clockSteps.Inc() }
 
