@@ -3,10 +3,10 @@
 // that team leads look at. It decides nothing about requests: it shows what
 // others know and passes on what operators want, through what Config names.
 //
-// admin.go is the handler and its routes, guard.go who may come in, reply.go
-// how answers and errors look. teams.go, usage.go, control.go (blocks,
-// enforcement, reload, explain) and health.go are the routes; dashboard.go is
-// the page, live.go what it shows.
+// admin.go is the handler and its routes, guard.go checks
+// tokens and slow.go slows wrong ones, reply.go writes answers and errors.
+// teams.go, usage.go, blocks.go, control.go (enforcement, reload, explain) and
+// health.go are the routes; dashboard.go is the page, live.go its figures.
 package admin
 
 import (

@@ -301,6 +301,36 @@ func TestABlockIsMadeListedAndRemoved(t *testing.T) {
 	}
 }
 
+func TestABlockOfANameThatIsNotConfiguredIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		body   string
+		status int
+		says   string
+	}{
+		{`{"scope":"team","value":"serach"}`, 404, `Did you mean \"search\"?`},
+		{`{"scope":"team","value":"Search"}`, 404, `Did you mean \"search\"?`},
+		{`{"scope":"team","value":"search-prod"}`, 404, `There is no team \"search-prod\".`},
+		{`{"scope":"key","value":"search"}`, 404, `There is no key \"search\".`},
+		{`{"scope":"key","value":"leaked-long-ago","force":false}`, 404, `\"force\": true`},
+		{`{"scope":"key","value":"leaked-long-ago","force":true}`, 201, ""},
+		{`{"scope":"team","value":"soon","force":true}`, 201, ""},
+		{`{"scope":"key","value":"search-prod"}`, 201, ""},
+		{`{"scope":"user","value":"nobody yet"}`, 201, ""},
+		{`{"scope":"ip","value":"203.0.113.0/24"}`, 201, ""},
+		{`{"scope":"ip","value":"203.0.113","force":true}`, 400, "value is not an address"},
+		{`{"scope":"team","value":"","force":true}`, 400, "value is empty"},
+	} {
+		g := newGateway()
+		res, body := g.ask(t, "POST", "/admin/v1/blocks", c.body)
+		if res.StatusCode != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: status %d, want %d with %s: %s", c.body, res.StatusCode, c.status, c.says, body)
+		}
+		if made := len(g.Blocks.List()); (made == 1) != (c.status == 201) {
+			t.Errorf("%s: %d blocks are in force", c.body, made)
+		}
+	}
+}
+
 func TestTheMainSwitchIsSeenAndMoved(t *testing.T) {
 	g := newGateway()
 	res, body := g.ask(t, "PUT", "/admin/v1/enforcement", `{"mode":"shadow"}`)

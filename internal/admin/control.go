@@ -3,70 +3,18 @@ package admin
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"llmgw/internal/fault"
-	"llmgw/internal/tenant"
 )
 
 // maxExplained bounds the body that explain judges.
 const maxExplained = 64 << 20
 
 var modes = []string{"enforce", "shadow", "off"}
-
-func (h *handler) listBlocks(w http.ResponseWriter, _ *http.Request) {
-	if h.config.Blocks == nil {
-		notServed(w)
-		return
-	}
-	blocks := h.config.Blocks.List()
-	if blocks == nil {
-		blocks = []tenant.Block{}
-	}
-	reply(w, http.StatusOK, map[string]any{"blocks": blocks})
-}
-
-func (h *handler) addBlock(w http.ResponseWriter, r *http.Request) {
-	if h.config.Blocks == nil {
-		notServed(w)
-		return
-	}
-	body, ok := readBody(w, r, maxBody)
-	if !ok {
-		return
-	}
-	block, err := tenant.ParseBlock(body, h.config.Now())
-	if err == nil {
-		block, err = h.config.Blocks.Add(r.Context(), block)
-	}
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	w.Header().Set("Location", "/admin/v1/blocks/"+block.ID)
-	reply(w, http.StatusCreated, block)
-}
-
-func (h *handler) removeBlock(w http.ResponseWriter, r *http.Request) {
-	if h.config.Blocks == nil {
-		notServed(w)
-		return
-	}
-	id := r.PathValue("id")
-	known, err := h.config.Blocks.Delete(r.Context(), id)
-	switch {
-	case err != nil:
-		storeAway(w, err)
-	case !known:
-		notFound(w, fmt.Sprintf("There is no block %q.", id))
-	default:
-		w.WriteHeader(http.StatusNoContent)
-	}
-}
 
 type modeBody struct {
 	Mode string `json:"mode"`

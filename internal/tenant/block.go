@@ -44,44 +44,61 @@ const maxBlockText = 1 << 10
 
 // ParseBlock reads an operator's wish for a block: scope, value, reason, and
 // either expires_at (RFC 3339) or ttl (a duration such as "90m", or seconds).
-// The block has no id yet. Its error is a fault that names the field.
-func ParseBlock(body []byte, now time.Time) (Block, error) {
+// force reports whether a name that is not configured is wanted, too: the caller
+// checks names. The block has no id yet. The error is a fault that names the field.
+func ParseBlock(body []byte, now time.Time) (b Block, force bool, err error) {
 	var wish struct {
 		Block
-		TTL json.RawMessage `json:"ttl"`
+		ExpiresAt *time.Time      `json:"expires_at"` // instead of Block's: the zero time is an end, too
+		TTL       json.RawMessage `json:"ttl"`
+		Force     bool            `json:"force"`
 	}
+	if err := decodeStrictly(body, &wish); err != nil {
+		return Block{}, false, err
+	}
+	b = wish.Block
+	b.ID = ""
+	hasTTL := len(wish.TTL) > 0 && string(wish.TTL) != "null"
+	switch {
+	case hasTTL && wish.ExpiresAt != nil:
+		return Block{}, false, fault.Invalid("ttl", "Give either ttl or expires_at, not both.")
+	case hasTTL:
+		ttl, err := parseTTL(wish.TTL)
+		if err != nil {
+			return Block{}, false, fault.Invalid("ttl", `ttl is not a positive duration such as "90m" or a number of seconds.`)
+		}
+		b.ExpiresAt = now.Add(ttl)
+	case wish.ExpiresAt != nil && wish.ExpiresAt.IsZero():
+		return Block{}, false, errPast()
+	case wish.ExpiresAt != nil:
+		b.ExpiresAt = *wish.ExpiresAt
+	}
+	return b, wish.Force, b.normalize(now)
+}
+
+// decodeStrictly reads one JSON object into wish. Unknown members are an error: a
+// ttl that is misspelt would be a block for ever.
+func decodeStrictly(body []byte, wish any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields() // a ttl that is misspelt would be a block for ever
-	if err := d.Decode(&wish); err != nil {
+	d.DisallowUnknownFields()
+	if err := d.Decode(wish); err != nil {
 		if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
 			name = strings.Trim(name, `"`)
-			return Block{}, fault.Invalid(name, fmt.Sprintf("A block has no %s.", name))
+			return fault.Invalid(name, fmt.Sprintf("A block has no %s.", name))
 		}
 		if field, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			name := field.Field[strings.LastIndexByte(field.Field, '.')+1:]
-			return Block{}, fault.Invalid(name, fmt.Sprintf("%s has the wrong type.", cmp.Or(name, "The body")))
+			return fault.Invalid(name, fmt.Sprintf("%s has the wrong type.", cmp.Or(name, "The body")))
 		}
 		if _, ok := errors.AsType[*time.ParseError](err); ok {
-			return Block{}, fault.Invalid("expires_at", "expires_at is not a time such as 2027-01-31T12:00:00Z.")
+			return fault.Invalid("expires_at", "expires_at is not a time such as 2027-01-31T12:00:00Z.")
 		}
-		return Block{}, fault.Invalid("", "The body is not a JSON object.")
+		return fault.Invalid("", "The body is not a JSON object.")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Block{}, fault.Invalid("", "Something follows the JSON object.")
+		return fault.Invalid("", "Something follows the JSON object.")
 	}
-	b := wish.Block
-	b.ID = ""
-	if len(wish.TTL) > 0 && string(wish.TTL) != "null" {
-		if !b.ExpiresAt.IsZero() {
-			return Block{}, fault.Invalid("ttl", "Give either ttl or expires_at, not both.")
-		}
-		ttl, err := parseTTL(wish.TTL)
-		if err != nil {
-			return Block{}, fault.Invalid("ttl", `ttl is not a positive duration such as "90m" or a number of seconds.`)
-		}
-		b.ExpiresAt = now.Add(ttl)
-	}
-	return b, b.normalize(now)
+	return nil
 }
 
 // parseTTL reads a positive duration, at most a century.
@@ -102,6 +119,8 @@ func parseTTL(raw json.RawMessage) (time.Duration, error) {
 	return ttl, err
 }
 
+func errPast() error { return fault.Invalid("expires_at", "expires_at is in the past.") }
+
 // normalize checks b and brings an address into its usual form.
 func (b *Block) normalize(now time.Time) error {
 	switch b.Scope {
@@ -110,14 +129,14 @@ func (b *Block) normalize(now time.Time) error {
 		return fault.Invalid("scope", "scope is key, team, user or ip.")
 	}
 	switch {
-	case b.Value == "":
+	case strings.TrimSpace(b.Value) == "":
 		return fault.Invalid("value", "value is empty.")
 	case len(b.Value) > maxBlockText:
 		return fault.Invalid("value", fmt.Sprintf("value has more than %d bytes.", maxBlockText))
 	case len(b.Reason) > maxBlockText:
 		return fault.Invalid("reason", fmt.Sprintf("reason has more than %d bytes.", maxBlockText))
 	case b.Expired(now):
-		return fault.Invalid("expires_at", "expires_at is in the past.")
+		return errPast()
 	}
 	if b.Scope != BlockIP {
 		return nil
@@ -133,10 +152,14 @@ func (b *Block) normalize(now time.Time) error {
 	return nil
 }
 
-// parseNetwork reads an address or a network; IPv4 in IPv6 is IPv4.
+// parseNetwork reads an address or a network. IPv4 in IPv6 is IPv4; a network that
+// holds more than that is none, as no client's address would be in it.
 func parseNetwork(s string) (netip.Prefix, bool) {
 	if network, err := netip.ParsePrefix(s); err == nil {
-		if ip := network.Addr(); ip.Is4In6() && network.Bits() >= 96 {
+		if ip := network.Addr(); ip.Is4In6() {
+			if network.Bits() < 96 {
+				return netip.Prefix{}, false
+			}
 			network = netip.PrefixFrom(ip.Unmap(), network.Bits()-96)
 		}
 		return network.Masked(), true
