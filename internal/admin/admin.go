@@ -29,6 +29,11 @@ type Config struct {
 	// Hosts are the names by which the admin plane may be called while there is no
 	// Token, beside addresses and names without a dot.
 	Hosts []string
+	// Client returns what address r comes from, as wrong tokens are counted. nil:
+	// the peer's, or its network of IPv6.
+	Client func(r *http.Request) string
+	// WrongToken is called for each wrong token, with its Client. nil: nobody listens.
+	WrongToken func(client string)
 	// Now tells the time. nil: time.Now.
 	Now func() time.Time
 
@@ -80,15 +85,22 @@ type enforcement interface {
 var ErrNotFound = errors.New("admin: not found")
 
 type handler struct {
-	config Config
-	live   liveCache
-	page   page
+	config    Config
+	live      liveCache
+	page      page
+	strangers strangers
 }
 
 // New returns the handler of the admin plane.
 func New(c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Client == nil {
+		c.Client = peer
+	}
+	if c.WrongToken == nil {
+		c.WrongToken = func(string) {}
 	}
 	h := &handler{config: c, page: newPage()}
 	mux := http.NewServeMux()

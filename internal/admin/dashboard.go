@@ -76,12 +76,12 @@ func (h *handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 	h.page.serve(w, http.StatusOK, h.page.board)
 }
 
-func (p page) serveLogin(w http.ResponseWriter, state loginState) {
+func (p page) serveLogin(w http.ResponseWriter, status int, state loginState) {
 	document := p.loginFresh
 	if state == loginFailed {
 		document = p.failed
 	}
-	p.serve(w, http.StatusUnauthorized, document)
+	p.serve(w, status, document)
 }
 
 func (p page) serve(w http.ResponseWriter, status int, document []byte) {

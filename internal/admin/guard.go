@@ -40,13 +40,25 @@ func (h *handler) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="llmgw admin"`)
-		if r.URL.Path == cookiePath && r.Method == http.MethodGet {
-			h.page.serveLogin(w, loginFresh)
-			return
-		}
-		replyError(w, http.StatusUnauthorized, "unauthorized", "The admin plane wants its token: Authorization: Bearer <admin_token>.")
+		h.refuse(w, r)
 	})
+}
+
+// refuse answers a request without the token. It slows down one with another.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request) {
+	status, retryAfter := http.StatusUnauthorized, time.Duration(0)
+	if r.Header.Get("Authorization") != "" {
+		status, retryAfter = h.hold(r)
+	}
+	refused(w, status, retryAfter)
+	switch {
+	case status == http.StatusTooManyRequests:
+		replyError(w, status, "too_many_attempts", "This address sent too many wrong admin tokens: wait before the next one.")
+	case r.URL.Path == cookiePath && r.Method == http.MethodGet:
+		h.page.serveLogin(w, status, loginFresh)
+	default:
+		replyError(w, status, "unauthorized", "The admin plane wants its token: Authorization: Bearer <admin_token>.")
+	}
 }
 
 // isOwnHost reports whether a request that needs no token may be of this network.
@@ -84,8 +96,9 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if h.config.Token != "" {
 		if !h.isToken(strings.TrimSpace(r.PostFormValue("token"))) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="llmgw admin"`)
-			h.page.serveLogin(w, loginFailed)
+			status, retryAfter := h.hold(r)
+			refused(w, status, retryAfter)
+			h.page.serveLogin(w, status, loginFailed)
 			return
 		}
 		http.SetCookie(w, &http.Cookie{

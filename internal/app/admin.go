@@ -33,6 +33,8 @@ func (a *App) guardAdmin(c *config.Config) {
 	h := admin.New(admin.Config{
 		Token:       c.Server.AdminToken,
 		Hosts:       adminHosts(c),
+		Client:      a.adminClient,
+		WrongToken:  a.wrongToken,
 		Teams:       a.teams,
 		Common:      a.commonLimits,
 		Read:        a.read,
@@ -61,6 +63,21 @@ func adminHosts(c *config.Config) []string {
 		hosts = append(hosts, strings.ToLower(host))
 	}
 	return hosts
+}
+
+// adminClient is the address that r comes from, as `ip` limits count it.
+func (a *App) adminClient(r *http.Request) string {
+	s := a.config.Load().Server
+	ip := tenant.Proxies(s.TrustedProxies).ClientIP(r.RemoteAddr, r.Header.Values("X-Forwarded-For"))
+	return tenant.Prefixes(s.IPPrefix).Bucket(ip)
+}
+
+// wrongToken counts a wrong token at the admin port.
+func (a *App) wrongToken(client string) {
+	a.metrics.AdminAuthFailure()
+	if since, now := a.strangers.Allow(); now {
+		a.log.Warn("wrong tokens at the admin port", "address", client, "tries", since)
+	}
 }
 
 // ready tells whether calls should come here: once the store has answered and

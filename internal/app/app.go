@@ -91,7 +91,8 @@ type App struct {
 	draining  atomic.Bool
 	untold    atomic.Pointer[proxy.Enforcement] // the main switch, if the store does not know of it yet
 
-	crowded telemetry.Sampler // of the log's lines about connections that were closed
+	crowded   telemetry.Sampler // of the log's lines about connections that were closed
+	strangers telemetry.Sampler // of the log's lines about wrong admin tokens
 
 	unreadable string // what synchronize last told of blocks that cannot be read
 }
