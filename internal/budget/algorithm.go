@@ -99,5 +99,5 @@ func (counted) bound(*Rules) int64                  { return MaxExact }
 func (counted) validate(*Limit) error               { return nil }
 func (counted) adopt(*Counter, Rules)               {}
 func (counted) room(c *Counter) int64               { return max(0, c.Capacity+c.Debt-c.Used) }
-func (counted) held(_ *Counter, h Hold) int64       { return h.Taken - min(h.Noted, h.Taken) }
+func (counted) held(_ *Counter, h Hold) int64       { return h.Taken - min(h.Reported, h.Taken) }
 func (counted) remaining(c *Counter, _ int64) int64 { return c.Capacity - c.Used }

@@ -23,7 +23,7 @@ const longestClaim = 3600 * 1000
 // a larger one takes it over. One that nobody comes back for ends by itself.
 
 // Claim notes that cost was refused as Exceeded and told to wait that long. It
-// tells whether the counter changed.
+// reports whether the counter changed.
 func (c *Counter) Claim(cost, wait, now int64) bool {
 	if c.kind != kindBucket || !claims(cost, c.Capacity) || cost < c.Claimed {
 		return false
@@ -35,7 +35,7 @@ func (c *Counter) Claim(cost, wait, now int64) bool {
 	return true
 }
 
-// claims tells whether cost is large for a bucket of that capacity.
+// claims reports whether cost is large for a bucket of that capacity.
 func claims(cost, capacity int64) bool { return 4*cost > capacity }
 
 // unclaim ends the claim.

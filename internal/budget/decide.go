@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Enforced tells whether the line's limit may refuse a request.
+// Enforced reports whether the line's limit may refuse a request.
 func (l *Line) Enforced(r *Request) bool {
 	return !r.Shadow && !r.Force && l.Limit.Mode != Shadow
 }
@@ -27,7 +27,7 @@ func Decide(r *Request, states []LineState) (out Outcome, binding int, wait time
 	return out, binding, wait
 }
 
-// binds tells whether s binds harder than a refusal with out and wait.
+// binds reports whether s binds harder than a refusal with out and wait.
 func binds(s LineState, out Outcome, wait time.Duration) bool {
 	switch {
 	case out == NeverFits:
@@ -41,7 +41,7 @@ func binds(s LineState, out Outcome, wait time.Duration) bool {
 	}
 }
 
-// Valid tells whether r can be asked of a store: every amount is one that a
+// Valid reports whether r can be asked of a store: every amount is one that a
 // counter can count.
 func (r *Request) Valid() bool {
 	for i := range r.Lines {

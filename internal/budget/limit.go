@@ -47,7 +47,7 @@ const (
 	Month  Period = "month"
 )
 
-// Calendar tells whether p is a calendar period.
+// Calendar reports whether p is a calendar period.
 func (p Period) Calendar() bool { return p == Day || p == Week || p == Month }
 
 // Length is the period's fixed length, or 0 for a calendar period and "".
@@ -180,7 +180,7 @@ func (l *Limit) compile() *compiled {
 	return &compiled{of: l, key: unique.Make(keyPrefix(l)), rules: rulesOf(l), candidate: candidate(l)}
 }
 
-// Single tells whether the limit has one counter, and not one for each user,
+// Single reports whether the limit has one counter, and not one for each user,
 // address or model: a model limit has one where it is written under its model.
 func (l *Limit) Single() bool {
 	switch l.Scope {
@@ -218,7 +218,7 @@ func (l *Limit) By() string {
 	}
 }
 
-// Claims tells whether a request for amount that l refuses claims a part of the
+// Claims reports whether a request for amount that l refuses claims a part of the
 // refill: more than a quarter of a token bucket (see claim.go).
 func (l *Limit) Claims(amount int64) bool {
 	return l.Algorithm == TokenBucket && claims(amount, l.Burst)

@@ -56,7 +56,7 @@ func TestEveryRowOfTheSpecificationIsNamedInATest(t *testing.T) {
 	}
 }
 
-// isNamedFor tells whether a test's name has a row's number.
+// isNamedFor reports whether a test's name has a row's number.
 func isNamedFor(test, row string) bool {
 	return regexp.MustCompile(`(^|Test|_)` + row + `(\D|$)`).MatchString(test)
 }

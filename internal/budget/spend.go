@@ -4,10 +4,10 @@ import "slices"
 
 // Hold is what one reservation has on one counter.
 type Hold struct {
-	Taken int64 // -1: nothing was charged, nor will be: a shadow line's refusal
-	Noted int64 // reported as used so far
-	Crash int64 // reported as what a crash should be charged
-	Mark  int64 // the period or moment that it was taken from
+	Taken    int64 // -1: nothing was charged, nor will be: a shadow line's refusal
+	Reported int64 // reported as used so far
+	Crash    int64 // reported as what a crash should be charged
+	Mark     int64 // the period or moment that it was taken from
 }
 
 // Take takes cost for a reservation that must have ended at deadline. Of a cost
@@ -26,18 +26,18 @@ func (c *Counter) Take(cost, deadline, now int64) Hold {
 
 // Note records that h has used so much so far; Open falls by it.
 func (c *Counter) Note(h Hold, used int64) Hold {
-	if h.Taken < 0 || used <= h.Noted {
+	if h.Taken < 0 || used <= h.Reported {
 		return h
 	}
 	alg, noted := c.kind.algorithm(), h
-	noted.Noted = used
+	noted.Reported = used
 	c.Open -= alg.held(c, h) - alg.held(c, noted)
 	return noted
 }
 
 // Shrink gives back what h took beyond keep, but for what was noted.
 func (c *Counter) Shrink(h Hold, keep int64) Hold {
-	keep = max(keep, h.Noted)
+	keep = max(keep, h.Reported)
 	n := h.Taken - keep
 	if n <= 0 {
 		return h
@@ -53,11 +53,11 @@ func (c *Counter) Shrink(h Hold, keep int64) Hold {
 func (c CrashCharge) Of(h Hold) int64 {
 	switch c {
 	case ChargeFull:
-		return max(h.Taken, h.Noted)
+		return max(h.Taken, h.Reported)
 	case ChargeNone:
 		return 0
 	default:
-		return max(h.Noted, min(h.Crash, h.Taken))
+		return max(h.Reported, min(h.Crash, h.Taken))
 	}
 }
 

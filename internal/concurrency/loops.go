@@ -160,7 +160,7 @@ func (k *Keeper) settleStrangers() {
 	}
 }
 
-// endStrangers ends a batch of reservations and tells whether the store did.
+// endStrangers ends a batch of reservations and reports whether the store did.
 func (k *Keeper) endStrangers(batch []budget.Settlement) bool {
 	var settled []budget.Settled
 	err := k.bounded("settle", func(ctx context.Context) (err error) {

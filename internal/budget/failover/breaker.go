@@ -31,7 +31,7 @@ func (b *breaker) answered() {
 	}
 }
 
-// failed notes a call without an answer, and tells whether the store went down
+// failed notes a call without an answer, and reports whether the store went down
 // by it. Calls that were under way at the same time count as one: a store that
 // stumbles once, with a hundred requests waiting, has failed once.
 func (b *breaker) failed(took time.Duration) bool {
@@ -55,7 +55,7 @@ func (b *breaker) rise() time.Duration {
 	return time.Duration(b.now() - b.since.Swap(0))
 }
 
-// answer tells whether err, from a store, is an answer: the call was refused
+// answer reports whether err, from a store, is an answer: the call was refused
 // for its own sake and has not been applied.
 func answer(err error) bool {
 	return err == nil || errors.Is(err, budget.ErrFenced) || errors.Is(err, budget.ErrConflict) ||

@@ -172,7 +172,7 @@ func New(cfg Config) *Limiter {
 	return l
 }
 
-// Up tells whether the store is asked. It is so before the first call, too.
+// Up reports whether the store is asked. It is so before the first call, too.
 func (l *Limiter) Up() bool { return !l.breaker.isDown() }
 
 // Open is the number of requests' reservations that were granted and that the

@@ -174,7 +174,7 @@ func (w *worker) postOne(p *post) bool {
 	return true
 }
 
-// force makes a reservation whatever the levels, and tells whether the store
+// force makes a reservation whatever the levels, and reports whether the store
 // has it now.
 func (w *worker) force(r *budget.Request) bool {
 	for range 2 {

@@ -54,7 +54,7 @@ func (l *Limiter) endOutage() {
 	l.outage.Store(nil)
 }
 
-// hasShare tells whether a limit is kept by a share while the store is away.
+// hasShare reports whether a limit is kept by a share while the store is away.
 func hasShare(l *budget.Limit) bool {
 	return l.WhenStoreDown != budget.Open && l.WhenStoreDown != budget.Closed
 }

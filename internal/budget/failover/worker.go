@@ -135,7 +135,7 @@ func (w *worker) sendBatch(batch []*record) bool {
 	return false
 }
 
-// hopeless judges a settlement that failed alone, and tells whether to try it no
+// hopeless judges a settlement that failed alone, and reports whether to try it no
 // more: it was refused for its own sake, or failed maxAttempts times while the
 // store answered a probe.
 func (w *worker) hopeless(r *record, took time.Duration, err error) bool {

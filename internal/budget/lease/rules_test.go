@@ -562,3 +562,20 @@ func TestALeaseMayBeOverBeforeItsReportIsAcknowledged(t *testing.T) {
 		}
 	})
 }
+
+func TestACrashChargesARequestOfALeaseWhatMayHaveComeSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, lines, _ := spending(t, 70)
+		id := g.askLeased(lines...)
+		for _, s := range []struct{ used, margin int64 }{{20, 0}, {50, 30}, {60, 10}, {60, 0}} {
+			time.Sleep(time.Second) // what has ended is told twice and stands still
+			g.of(id).Report([]int64{s.used})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			last := g.under.told[len(g.under.told)-1]
+			if got := last.Crash[0] - last.Used[0]; got != s.margin {
+				t.Errorf("%d used: a crash is to charge %d beyond it, want %d", s.used, got, s.margin)
+			}
+		}
+	})
+}

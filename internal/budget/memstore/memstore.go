@@ -142,7 +142,7 @@ func (s *Store) tidy(lines int, now int64) {
 	}
 }
 
-// needed tells whether a new counter would differ from c, which goes its own way.
+// needed reports whether a new counter would differ from c, which goes its own way.
 func needed(c budget.Counter, now int64) bool {
 	c.Log = slices.Clone(c.Log)
 	c.Advance(budget.Rules{}, budget.Bounds{}, now)

@@ -84,7 +84,7 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 }
 
 // judge puts the lines of r and their candidates into rec, each with its
-// answer, and tells whether all that is enforced is granted.
+// answer, and reports whether all that is enforced is granted.
 func (s *Store) judge(rec *record, r *budget.Request, now int64) bool {
 	granted, watched := true, false
 	ask := func(limit *budget.Limit, line int, enforced bool) {

@@ -81,7 +81,7 @@ func (s *Store) end(rec *record, used func(*part) int64, as status, now int64) (
 		n := used(p)
 		p.c.Advance(budget.Rules{}, budget.Bounds{}, now)
 		unbooked += p.c.Settle(p.hold, n, now)
-		p.hold.Noted = n // what was charged, should a settlement come late
+		p.hold.Reported = n // what was charged, should a settlement come late
 	}
 	rec.epoch.open--
 	s.bury(rec, as, now)
@@ -95,7 +95,7 @@ func (rec *record) told() budget.Ended {
 	e := budget.Ended{ID: rec.id}
 	for i := range rec.parts {
 		if p := &rec.parts[i]; p.hold.Taken >= 0 {
-			e.Add(p.c.id.String(), p.hold.Noted)
+			e.Add(p.c.id.String(), p.hold.Reported)
 		}
 	}
 	return e
@@ -109,10 +109,10 @@ func settleLate(rec *record, used []int64, now int64) (unbooked int64) {
 		if p.hold.Taken < 0 || p.line >= len(used) {
 			continue
 		}
-		if n := p.used(used); n > p.hold.Noted {
+		if n := p.used(used); n > p.hold.Reported {
 			p.c.Advance(budget.Rules{}, budget.Bounds{}, now)
-			unbooked += p.c.Overrun(n-p.hold.Noted, now)
-			p.hold.Noted = n
+			unbooked += p.c.Overrun(n-p.hold.Reported, now)
+			p.hold.Reported = n
 		}
 	}
 	return unbooked

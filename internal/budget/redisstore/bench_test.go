@@ -111,7 +111,7 @@ func BenchmarkServerTime(b *testing.B) {
 func BenchmarkBatchTime(b *testing.B) {
 	s := open(b)
 	lines := limits(3)
-	l := s.lane(s.prefix)
+	l := s.batcher(s.prefix)
 	ctx := context.Background()
 	var reserveTime, settleTime float64
 	for i := range b.N {

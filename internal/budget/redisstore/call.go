@@ -11,7 +11,7 @@ import (
 )
 
 // call makes one round trip and gives everyone their answer.
-func (l *lane) call(settles []*settling, reserves []*reserving) {
+func (l *batcher) call(settles []*settling, reserves []*reserving) {
 	if len(settles)+len(reserves) == 0 {
 		return // all that waited have left
 	}
@@ -49,17 +49,17 @@ func (l *lane) call(settles []*settling, reserves []*reserving) {
 
 // asks notes that a call goes out: from now on Redis owes an answer, unless it
 // owed one before.
-func (l *lane) asks() { l.owed.CompareAndSwap(0, l.s.elapsed()) }
+func (l *batcher) asks() { l.owed.CompareAndSwap(0, l.s.elapsed()) }
 
 // heard notes that Redis answered, if it did.
-func (l *lane) heard(cmd *redis.Cmd) {
+func (l *batcher) heard(cmd *redis.Cmd) {
 	var reply redis.Error
 	if err := cmd.Err(); err == nil || errors.As(err, &reply) {
 		l.owed.Store(0)
 	}
 }
 
-func (l *lane) settleKeys(settles []*settling) []any {
+func (l *batcher) settleKeys(settles []*settling) []any {
 	keys := make([]any, 1, 1+len(settles))
 	keys[0] = l.base
 	for _, w := range settles {
@@ -68,7 +68,7 @@ func (l *lane) settleKeys(settles []*settling) []any {
 	return keys
 }
 
-func (l *lane) settleArgs(settles []*settling) []any {
+func (l *batcher) settleArgs(settles []*settling) []any {
 	blob := make([]byte, 0, 64*len(settles))
 	for _, w := range settles {
 		blob = append(appendText(blob, w.id), w.body...)
@@ -77,7 +77,7 @@ func (l *lane) settleArgs(settles []*settling) []any {
 }
 
 // settled tells the callers what came of their settlements.
-func (l *lane) settled(cmd *redis.Cmd, settles []*settling) {
+func (l *batcher) settled(cmd *redis.Cmd, settles []*settling) {
 	answer, err := text(cmd)
 	results := make([]budget.Settled, len(settles))
 	if err == nil {
@@ -104,7 +104,7 @@ func (l *lane) settled(cmd *redis.Cmd, settles []*settling) {
 
 // cancelLater keeps a cancellation for the next call. What does not fit, or
 // never gets another call, the gateway finds by comparing open reservations.
-func (l *lane) cancelLater(w *settling) {
+func (l *batcher) cancelLater(w *settling) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.cancels) < maxCancels {
@@ -113,7 +113,7 @@ func (l *lane) cancelLater(w *settling) {
 }
 
 // reserveCall makes KEYS and ARGV of reserve.lua, each counter and its rules once.
-func (l *lane) reserveCall(reserves []*reserving) (keys, args []any) {
+func (l *batcher) reserveCall(reserves []*reserving) (keys, args []any) {
 	keys = make([]any, 1, 1+len(reserves)+8)
 	keys[0] = l.base
 	for _, w := range reserves {
@@ -150,7 +150,7 @@ func (l *lane) reserveCall(reserves []*reserving) (keys, args []any) {
 }
 
 // reserved tells the callers the decisions on their requests.
-func (l *lane) reserved(cmd *redis.Cmd, reserves []*reserving) {
+func (l *batcher) reserved(cmd *redis.Cmd, reserves []*reserving) {
 	answer, err := text(cmd)
 	at := int64(0)
 	if err == nil {
@@ -202,7 +202,7 @@ func (w *reserving) read(answer *reader, at int64) {
 	}
 }
 
-// granted tells whether the decision took anything.
+// granted reports whether the decision took anything.
 func (w *reserving) granted() bool {
 	if w.status != decided {
 		return false

@@ -83,7 +83,7 @@ func TestARedisThatSaysNothingIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A lane that gets no time is this process's fault: its callers wait on.
+// A batcher that gets no time is this process's fault: its callers wait on.
 func TestACallerWaitsForALateLaneAndNotForAFrozenRedis(t *testing.T) {
 	r := redistest.Start(t)
 	s := openOn(t, r, 30*time.Millisecond)
@@ -92,7 +92,7 @@ func TestACallerWaitsForALateLaneAndNotForAFrozenRedis(t *testing.T) {
 
 	late, entered := make(chan struct{}), make(chan struct{})
 	s.Enqueue(settlement("first", l, 1), func(budget.Settled, error) { close(entered); <-late })
-	<-entered // the lane's goroutine is in there, as if it had no processor
+	<-entered // the batcher's goroutine is in there, as if it had no processor
 	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
 	defer cancel()
 	answered := make(chan error)
@@ -104,7 +104,7 @@ func TestACallerWaitsForALateLaneAndNotForAFrozenRedis(t *testing.T) {
 	<-ctx.Done()
 	close(late)
 	if err := <-answered; err != nil {
-		t.Errorf("its time passed while the lane was late: got %v, want an answer", err)
+		t.Errorf("its time passed while the batcher was late: got %v, want an answer", err)
 	}
 
 	r.Pause()

@@ -255,22 +255,22 @@ func TestACallerWhoseContextEndsLeavesAtOnceAndIsCancelled(t *testing.T) {
 // inFlight waits until all that waited is in a call.
 func inFlight(t *testing.T, s *Store) {
 	t.Helper()
-	lane := s.lane(s.prefix)
+	batcher := s.batcher(s.prefix)
 	await(t, "the call is in flight", func() bool {
-		lane.mu.Lock()
-		defer lane.mu.Unlock()
-		return lane.running && len(lane.reserves)+len(lane.settles) == 0
+		batcher.mu.Lock()
+		defer batcher.mu.Unlock()
+		return batcher.running && len(batcher.reserves)+len(batcher.settles) == 0
 	})
 }
 
 // queued waits until n reserves wait for the next call.
 func queued(t *testing.T, s *Store, n int) {
 	t.Helper()
-	lane := s.lane(s.prefix)
+	batcher := s.batcher(s.prefix)
 	await(t, "others wait", func() bool {
-		lane.mu.Lock()
-		defer lane.mu.Unlock()
-		return len(lane.reserves) == n
+		batcher.mu.Lock()
+		defer batcher.mu.Unlock()
+		return len(batcher.reserves) == n
 	})
 }
 

@@ -19,7 +19,7 @@ type model interface {
 	overrun(n, now int64) (unbooked int64)
 	remaining(now int64) int64
 	adopt(l *budget.Limit, now int64)
-	// current tells whether what was taken at mark still counts as open.
+	// current reports whether what was taken at mark still counts as open.
 	current(mark int64) bool
 }
 
@@ -184,7 +184,7 @@ type bucketModel struct {
 // claimModel is a refused large request for which half of the refill is kept.
 type claimModel struct{ cost, since, ends int64 }
 
-// claimed notes that cost was refused, and tells whether it claims.
+// claimed notes that cost was refused, and reports whether it claims.
 func (m *modelled) claimed(cost, wait, now int64) bool {
 	b, ok := m.model.(*bucketModel)
 	if !ok || m.limit.Algorithm == budget.Pacing || rat(cost).Cmp(big.NewRat(m.limit.Burst, 4)) <= 0 {

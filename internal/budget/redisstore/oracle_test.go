@@ -313,7 +313,7 @@ func (o *oracle) reserve() {
 
 // send puts the request into the pipeline.
 func (o *oracle) send(r *budget.Request, want []budget.LineState) {
-	l := o.s.lane(o.s.prefix)
+	l := o.s.batcher(o.s.prefix)
 	g := o.s.split(r)[0]
 	w := &reserving{id: r.ID, epoch: r.Epoch, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
 		head: append(requestHead(r), byte(len(g.lines)), byte(len(g.parts)))}
@@ -428,7 +428,7 @@ func (o *oracle) advanceAlone(i int) {
 }
 
 func (o *oracle) sendSettle(id string, body []byte, want budget.Settled) {
-	l := o.s.lane(o.s.prefix)
+	l := o.s.batcher(o.s.prefix)
 	one := []*settling{{id: id, body: body}}
 	o.call(&o.s.scripts.settle, l.settleKeys(one), l.settleArgs(one), func(answer *reader) error {
 		got := budget.Settled{Known: answer.byte() == 1, Unbooked: answer.int()}
@@ -479,7 +479,7 @@ func (o *oracle) report() {
 		if q.hold[j].Taken != q.models[j].taken {
 			o.fail("%s: Go keeps %d, the model %d", o.name(i), q.hold[j].Taken, q.models[j].taken)
 		}
-		undo(q.hold[j].Taken != was.Taken || q.hold[j].Noted != was.Noted)
+		undo(q.hold[j].Taken != was.Taken || q.hold[j].Reported != was.Reported)
 		o.known[i] = known
 	}
 	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInts(appendInts(appendInts(nil, used), keep), crash)},

@@ -18,7 +18,7 @@ func TestANewRedisTakesASettlementBeforeAReserveThatCameLater(t *testing.T) {
 	}
 	var failed error
 	w, st := s.waiting(request("second", l, 100)), settlement("first", l, 0)
-	s.lane(s.prefix).call([]*settling{{
+	s.batcher(s.prefix).call([]*settling{{
 		id: st.ID, body: bodyOf(st.Lines, st.Used), done: func(_ budget.Settled, err error) { failed = err },
 	}}, []*reserving{w})
 	if failed != nil || w.err != nil {

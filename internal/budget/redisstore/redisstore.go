@@ -5,7 +5,7 @@
 // It does not decide what happens while Redis is away; failover does.
 //
 // redisstore.go opens the store, rules.go turns limits into what the scripts
-// read, script.go runs them, dispatch.go puts the algorithms' files together, lane.go and call.go let calls that wait travel
+// read, script.go runs them, dispatch.go puts the algorithms' files together, batcher.go and call.go let calls that wait travel
 // together, conn.go measures the time of an answer where it arrives; reserve.go, settle.go, read.go and epoch.go are the operations, each with its
 // .lua files. wire.go is the encoding between the two.
 //
@@ -64,20 +64,20 @@ const (
 
 // Store is a budget.Store in Redis. Make it with Open.
 type Store struct {
-	client  redis.UniversalClient
-	cluster bool
-	prefix  string
-	timeout time.Duration
-	log     *slog.Logger
-	scripts scripts
-	rules   sync.Map // budget.CounterID, without a value → *rules
-	lanes   sync.Map // by base: *lane
-	conns   *conns
-	began   time.Time // what elapsed counts from
+	client   redis.UniversalClient
+	cluster  bool
+	prefix   string
+	timeout  time.Duration
+	log      *slog.Logger
+	scripts  scripts
+	rules    sync.Map // budget.CounterID, without a value → *rules
+	batchers sync.Map // by base: *batcher
+	conns    *conns
+	began    time.Time // what elapsed counts from
 
 	closing sync.Mutex
 	closed  bool
-	done    chan struct{}  // closed when the lanes end
+	done    chan struct{}  // closed when the batchers end
 	calls   sync.WaitGroup // goroutines at work
 
 	known   sync.Map // epochs (on a cluster epoch and tag) that Redis has heard of
@@ -151,7 +151,7 @@ var (
 	errBarred = errors.New("redis does not let us in")
 )
 
-// unfit tells whether err is a Redis that can be reached and must not be used.
+// unfit reports whether err is a Redis that can be reached and must not be used.
 func unfit(err error) bool {
 	return errors.Is(err, errEvicts) || errors.Is(err, errOld) || errors.Is(err, errBarred)
 }

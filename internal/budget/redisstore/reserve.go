@@ -69,7 +69,7 @@ func (s *Store) reserve(ctx context.Context, r *budget.Request) (v budget.Verdic
 			id: r.ID, epoch: r.Epoch, force: r.Force, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
 			head: append(head[:len(head):len(head)], byte(len(g.lines)), byte(len(g.parts))),
 		}
-		err := s.lane(g.base).reserve(ctx, w)
+		err := s.batcher(g.base).reserve(ctx, w)
 		if err == nil {
 			err = w.answer()
 		}
@@ -278,6 +278,6 @@ func (s *Store) cancel(r *budget.Request, groups []group) {
 		return
 	}
 	for _, g := range groups {
-		s.lane(g.base).settle(&settling{id: r.ID, body: usedBody(make([]int64, len(g.lines)))})
+		s.batcher(g.base).settle(&settling{id: r.ID, body: usedBody(make([]int64, len(g.lines)))})
 	}
 }

@@ -51,7 +51,7 @@ func (s *Store) enqueue(ctx context.Context, st budget.Settlement, done func(bud
 		go done(budget.Settled{}, fmt.Errorf("settle %s: %w", st.ID, errText))
 		return
 	case !s.cluster:
-		s.lane(s.prefix).settle(&settling{id: st.ID, body: bodyOf(st.Lines, st.Used), done: done})
+		s.batcher(s.prefix).settle(&settling{id: st.ID, body: bodyOf(st.Lines, st.Used), done: done})
 		return
 	case len(st.Lines) == 0 && len(st.Used) == 0:
 		if !s.begin() {
@@ -112,7 +112,7 @@ func (s *Store) toAll(bases []string, settlement func(base string) *settling, do
 				done(sum, errs)
 			}
 		}
-		s.lane(base).settle(w)
+		s.batcher(base).settle(w)
 	}
 }
 

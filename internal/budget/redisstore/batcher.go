@@ -12,7 +12,7 @@ import (
 	"llmgw/internal/budget"
 )
 
-// A lane orders the calls of this process on one base (the whole store, or one
+// A batcher orders the calls of this process on one base (the whole store, or one
 // tag of a cluster) and lets those that wait travel together: while a call is
 // in flight, the next one collects. There is no timer, so a lone caller waits
 // for nobody.
@@ -23,7 +23,7 @@ import (
 //
 // In a call the settlements come first: whatever was settled before a Reserve
 // began has been applied when it is decided.
-type lane struct {
+type batcher struct {
 	s    *Store
 	base string
 
@@ -60,7 +60,7 @@ type reserving struct {
 	at     int64
 	err    error
 
-	sent, left bool // under the lane's mu
+	sent, left bool // under the batcher's mu
 }
 
 // settling is a settlement that waits for its answer.
@@ -72,19 +72,19 @@ type settling struct {
 
 var errClosed = errors.New("redis: the store is closed")
 
-func (s *Store) lane(base string) *lane {
-	if l, ok := s.lanes.Load(base); ok {
-		return l.(*lane)
+func (s *Store) batcher(base string) *batcher {
+	if l, ok := s.batchers.Load(base); ok {
+		return l.(*batcher)
 	}
-	l, _ := s.lanes.LoadOrStore(base, &lane{s: s, base: base, wake: make(chan struct{}, 1)})
-	return l.(*lane)
+	l, _ := s.batchers.LoadOrStore(base, &batcher{s: s, base: base, wake: make(chan struct{}, 1)})
+	return l.(*batcher)
 }
 
 // reserve waits for the decision on w, or for ctx. If ctx's deadline passes
 // while this process is late, and not Redis, it waits on, and returns
 // budget.ErrOverloaded if that does not end. A w that was granted after its
 // caller left is cancelled.
-func (l *lane) reserve(ctx context.Context, w *reserving) error {
+func (l *batcher) reserve(ctx context.Context, w *reserving) error {
 	if !l.queue(w) {
 		return errClosed
 	}
@@ -114,7 +114,7 @@ const longestDelay = time.Second
 // catchUp waits until done is closed, or Redis has had its timeout for an answer
 // and gave none. It returns false if neither was so within longestDelay: this
 // process has too much to do.
-func (l *lane) catchUp(done <-chan struct{}) bool {
+func (l *batcher) catchUp(done <-chan struct{}) bool {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for end := time.Now().Add(longestDelay); time.Now().Before(end); {
@@ -138,7 +138,7 @@ func (l *lane) catchUp(done <-chan struct{}) bool {
 	return false
 }
 
-func (l *lane) queue(w *reserving) bool {
+func (l *batcher) queue(w *reserving) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.start() {
@@ -150,7 +150,7 @@ func (l *lane) queue(w *reserving) bool {
 
 // settle puts w in the order of calls; w.done, if there is one, is called with
 // what came of it.
-func (l *lane) settle(w *settling) {
+func (l *batcher) settle(w *settling) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.start() {
@@ -162,9 +162,9 @@ func (l *lane) settle(w *settling) {
 	}
 }
 
-// start lets the lane run if it does not. It is false if the store is closed;
+// start lets the batcher run if it does not. It is false if the store is closed;
 // mu is held.
-func (l *lane) start() bool {
+func (l *batcher) start() bool {
 	if l.running {
 		return true
 	}
@@ -180,9 +180,9 @@ func (l *lane) start() bool {
 	return true
 }
 
-// loop runs the lane whenever something waits, until the store is closed. One
+// loop runs the batcher whenever something waits, until the store is closed. One
 // goroutine makes all its calls: a new one for each would grow its stack anew.
-func (l *lane) loop() {
+func (l *batcher) loop() {
 	for {
 		select {
 		case <-l.wake:
@@ -194,7 +194,7 @@ func (l *lane) loop() {
 }
 
 // run makes calls until nothing waits.
-func (l *lane) run() {
+func (l *batcher) run() {
 	defer l.s.calls.Done()
 	for {
 		// Those whom the last call answered come back with their next request
@@ -210,7 +210,7 @@ func (l *lane) run() {
 
 // next takes what goes into the next call, or ends the run if nothing waits. It
 // may take nothing: all callers may have left.
-func (l *lane) next() (settles []*settling, reserves []*reserving, waiting bool) {
+func (l *batcher) next() (settles []*settling, reserves []*reserving, waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.settles)+len(l.reserves) == 0 {
