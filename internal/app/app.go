@@ -234,23 +234,29 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(err, a.closeInTime(context.WithoutCancel(ctx)))
 }
 
-// closeTimeout bounds what comes after the last request: writing settlements,
-// totals and spans.
-const closeTimeout = 10 * time.Second
+// The bounds of what comes after the last request: writing settlements, totals
+// and spans. It ends with the grace, but is given leastClose, and closeTimeout at
+// most. A part that hangs is not waited for longer than slowClose.
+const (
+	closeTimeout = 10 * time.Second
+	leastClose   = time.Second
+	slowClose    = time.Second / 2
+)
 
 // errSlowClose says that a part did not end though its time was up.
 var errSlowClose = errors.New("closing took too long: something may not have been written")
 
 // closeInTime closes all parts, and does not wait for one that hangs.
 func (a *App) closeInTime(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	d := min(max(time.Until(a.graceEnds)-slowClose, leastClose), closeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- a.close(ctx) }()
 	select {
 	case err := <-closed:
 		return err
-	case <-time.After(closeTimeout + 2*time.Second):
+	case <-time.After(d + slowClose):
 		return errSlowClose
 	}
 }

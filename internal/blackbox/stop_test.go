@@ -25,8 +25,10 @@ func TestASecondSignalCutsAndSettlesWhatRuns(t *testing.T) {
 	if took := time.Since(began); took > eventually {
 		t.Errorf("it took %v", took)
 	}
-	if !strings.Contains(w.Log(), `"outcome":"client_gone"`) {
-		t.Errorf("the call was not settled:\n%s", w.Log())
+	for _, want := range []string{`"outcome":"shutdown"`, "1 calls were still running at a second signal and were cut"} {
+		if !strings.Contains(w.Log(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, w.Log())
+		}
 	}
 	w.Restart()
 	if got := w.Team("search").Limits[0]; got.Open != 0 {

@@ -65,6 +65,7 @@ type Limit struct {
 	Amount             int64
 	Per                string
 	Remaining          int64
+	Unknown            bool // Remaining is not known: the counter cannot be asked
 	Requested          int64
 	By                 string // X-LLMGW-Limited-By, such as team/search/tpm
 }

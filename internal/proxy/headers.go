@@ -88,7 +88,7 @@ func anthropicLimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.Line
 func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightest) {
 	var space [2][160]byte
 	policy, state := space[0][:0], space[1][:0]
-	for u, i := range t {
+	for _, i := range t {
 		if i < 0 {
 			continue
 		}
@@ -97,13 +97,13 @@ func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightes
 			policy, state = append(policy, ", "...), append(state, ", "...)
 		}
 		policy = strconv.AppendQuote(policy, l.Name)
-		policy = strconv.AppendInt(append(policy, ";q="...), whole(units[u], l.Amount), 10)
+		policy = strconv.AppendInt(append(policy, ";q="...), whole(l, l.Amount), 10)
 		if w := window(l, v.At); w > 0 {
 			policy = strconv.AppendInt(append(policy, ";w="...), int64(w/time.Second), 10)
 		}
-		policy = strconv.AppendQuote(append(policy, ";qu="...), quotaUnit(units[u]))
+		policy = strconv.AppendQuote(append(policy, ";qu="...), quotaUnit(l))
 		state = strconv.AppendQuote(state, l.Name)
-		state = strconv.AppendInt(append(state, ";r="...), whole(units[u], max(s.Remaining, 0)), 10)
+		state = strconv.AppendInt(append(state, ";r="...), whole(l, max(s.Remaining, 0)), 10)
 		state = strconv.AppendInt(append(state, ";t="...), int64(roundUp(resetOf(v, i), time.Second)/time.Second), 10)
 	}
 	if len(policy) == 0 {
@@ -122,8 +122,8 @@ func resetOf(v budget.Verdict, i int) time.Duration {
 	return v.Lines[i].Reset
 }
 
-func quotaUnit(u budget.Unit) string {
-	switch u {
+func quotaUnit(l *budget.Limit) string {
+	switch l.Unit {
 	case budget.Requests:
 		return "requests"
 	case budget.Concurrency:
@@ -135,13 +135,21 @@ func quotaUnit(u budget.Unit) string {
 	case budget.OutputTokens:
 		return "llmgw-output-tokens"
 	default:
+		if l.Amount < leastWhole {
+			return "llmgw-microusd"
+		}
 		return "llmgw-usd"
 	}
 }
 
-// whole is n in whole units: dollars rounded down.
-func whole(u budget.Unit, n int64) int64 {
-	if u == budget.USD {
+// leastWhole is the least budget, in micro-dollars, that the draft's fields show in
+// dollars: of a smaller one too little would be seen.
+const leastWhole = 100 * 1_000_000
+
+// whole is n in whole units of l: dollars rounded down, of a small budget
+// micro-dollars.
+func whole(l *budget.Limit, n int64) int64 {
+	if l.Unit == budget.USD && l.Amount >= leastWhole {
 		return n / 1_000_000
 	}
 	return n

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,9 @@ import (
 // before it will have taken what the limit gains until then.
 //
 // Who is before whom is a fair queue of callers: the first promise to each comes
-// before the second to any. So who ignores its waits and asks all the time puts
+// before the second to any. One client has one place: if it asks before its time
+// it gets the same time again. A client is known by its caller and its connection.
+// So a client that opens a connection for each request, and ignores its waits, puts
 // off its own next turn, and that of another caller by one turn at most.
 type herd struct {
 	mu    sync.Mutex
@@ -32,6 +35,9 @@ type promises struct {
 	at      time.Time // of which moment turn is
 	turn    time.Duration
 	queued  []queued // whose last turn has not passed
+	// places are when each client comes that was given a time, by hash. A client
+	// that comes before its time keeps its place, and takes no other.
+	places map[uint64]time.Time
 }
 
 // queued is a caller, by hash, and the end of its last turn.
@@ -44,6 +50,8 @@ const (
 	// herdSize is how many refused clients of a counter may wait for the same
 	// moment: below it, waits are exact.
 	herdSize = 8
+	// maxPlaces is how many clients of a counter are known by their places.
+	maxPlaces = 1024
 	// maxQueued is how many callers of a counter are told apart; the others share
 	// their turns.
 	maxQueued = 64
@@ -55,6 +63,7 @@ func newHerd() *herd { return &herd{seed: maphash.MakeSeed()} }
 type turn struct {
 	queue  string        // who waits for the same, by queueOf
 	caller string        // who waits
+	client string        // which of the caller's clients; empty: it is not known
 	wait   time.Duration // until it would fit if nobody else waited
 	gain   time.Duration // how long the limit takes to gain what it wants
 }
@@ -70,7 +79,14 @@ func (h *herd) spread(t turn) time.Duration {
 		*slot = &promises{at: now, ends: now}
 	}
 	p := *slot
-	p.waiting++
+	client := maphash.String(h.seed, t.caller+"\x00"+t.client)
+	place, known := p.places[client]
+	if left := place.Sub(now); known && left > 0 {
+		return max(t.wait, left)
+	}
+	if !known {
+		p.waiting++
+	}
 	wait := t.wait
 	if p.waiting >= herdSize {
 		wait += p.queue(now, maphash.String(h.seed, t.caller), min(t.gain, 2*longestHint)) // nobody is told of more
@@ -78,10 +94,28 @@ func (h *herd) spread(t turn) time.Duration {
 	if wait > longestHint {
 		wait = max(t.wait, jitter(longestHint/2, longestHint))
 	}
-	if comes := now.Add(wait); comes.After(p.ends) {
+	comes := now.Add(wait)
+	if comes.After(p.ends) {
 		p.ends = comes
 	}
+	if t.client != "" {
+		p.keep(client, comes, now)
+	}
 	return wait
+}
+
+// keep remembers a client's place, if there is room.
+func (p *promises) keep(client uint64, comes, now time.Time) {
+	if len(p.places) >= maxPlaces {
+		maps.DeleteFunc(p.places, func(_ uint64, t time.Time) bool { return !t.After(now) })
+		if len(p.places) >= maxPlaces {
+			return
+		}
+	}
+	if p.places == nil {
+		p.places = map[uint64]time.Time{}
+	}
+	p.places[client] = comes
 }
 
 // queue gives a caller its next turn and returns how long it and those before it

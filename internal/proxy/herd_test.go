@@ -79,6 +79,12 @@ func TestS34AHerdIsSpreadSoThatItsCallsStayFew(t *testing.T) {
 			return h.spread(t)
 		}
 	}
+	ofConnections := func(h *herd) tells {
+		return func(client int, t turn) time.Duration {
+			t.client = fmt.Sprint(client)
+			return h.spread(t)
+		}
+	}
 	for _, s := range []struct {
 		what      string
 		told      func(*herd) tells
@@ -88,6 +94,7 @@ func TestS34AHerdIsSpreadSoThatItsCallsStayFew(t *testing.T) {
 		{"exact waits", exact, 500_000, 502_000, 1200},
 		{"spread waits of one caller's clients", ofOne, 2000, 2200, 1200},
 		{"spread waits of a thousand callers", ofMany, 2000, 2200, 1200},
+		{"spread waits of one caller's thousand connections", ofConnections, 2000, 2200, 1200},
 		{"spread waits of one caller, longer than a client is told to sleep", ofOne, 2000, 8000, 300},
 		{"spread waits of a thousand, longer than a client is told to sleep", ofMany, 2000, 8000, 300},
 	} {
@@ -173,6 +180,44 @@ func TestWhatIsNeverGainedIsNotWaitedFor(t *testing.T) {
 			t.Errorf("told to wait for %v, want 10 s to %v", told, longestHint)
 		}
 	}
+}
+
+// One client asks a hundred times a second for a minute, whatever it is told.
+func TestALoneClientThatHammersKeepsItsOnePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerd()
+		const exact = time.Second
+		for range 6000 {
+			got := h.spread(turn{queue: "tpm", caller: "flood", client: "127.0.0.1:4711", wait: exact, gain: exact})
+			if got != exact {
+				t.Fatalf("got a wait of %v, want the exact %v", got, exact)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if others := h.spread(turn{queue: "tpm", caller: "ann", client: "127.0.0.1:4712", wait: exact, gain: exact}); others != exact {
+			t.Errorf("another client is told %v, want %v", others, exact)
+		}
+	})
+}
+
+// A client of a herd that comes early is told the rest of its own wait.
+func TestAClientOfAHerdThatComesEarlyKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerd()
+		told := map[int]time.Time{}
+		ask := func(client int) time.Duration {
+			return h.spread(turn{queue: "tpm", caller: "herd", client: fmt.Sprint(client), wait: 500 * time.Millisecond, gain: 200 * time.Millisecond})
+		}
+		for c := range 40 {
+			told[c] = time.Now().Add(ask(c))
+		}
+		time.Sleep(time.Second)
+		for c := 20; c < 40; c++ {
+			if got := time.Now().Add(ask(c)); !got.Equal(told[c]) {
+				t.Errorf("client %d comes early and is told %v, want its own %v", c, got, told[c])
+			}
+		}
+	})
 }
 
 func BenchmarkSpread(b *testing.B) {

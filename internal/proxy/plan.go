@@ -20,6 +20,7 @@ type caller struct {
 	tenant.Caller
 	team *tenant.Team
 	ip   string // the address's counter: IPv6 by /64
+	conn string // the connection's far end: tells the clients of one caller apart
 }
 
 // name tells callers apart: by key, user and address.

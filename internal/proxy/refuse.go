@@ -24,7 +24,7 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 		Code: codeOf(v.Outcome),
 		Limit: &fault.Limit{
 			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: l.Amount, Per: string(l.Period),
-			Remaining: max(state.Remaining, 0), Requested: line.Amount, By: p.limitedBy(line),
+			Remaining: max(state.Remaining, 0), Unknown: v.Outcome == budget.Unavailable, Requested: line.Amount, By: p.limitedBy(line),
 		},
 	}
 	switch v.Outcome {
@@ -43,7 +43,7 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 			e.Code = fault.RateLimitExceeded
 		}
 	}
-	e.Message = explain(l, e, v.Outcome)
+	e.Message = explain(l, e, v)
 	if share := state.Capacity; v.Degraded && share < l.Capacity() && v.Outcome != budget.Unavailable {
 		e.Message += fmt.Sprintf(" (The store of limits is away: until it is back this instance keeps to its share, %s.)", quantity(l.Unit, share))
 	}
@@ -54,7 +54,7 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 // nobody else waited. Without the store this instance's share gains its part.
 func turnOf(p *plan, v budget.Verdict, wait time.Duration) turn {
 	line := p.lines[v.Binding]
-	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), wait: wait, gain: line.Limit.Gain(line.Amount)}
+	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), client: p.caller.conn, wait: wait, gain: line.Limit.Gain(line.Amount)}
 	if share := v.Lines[v.Binding].Capacity; v.Degraded && share > 0 && share < line.Limit.Capacity() {
 		t.gain = time.Duration(min(float64(t.gain)*float64(line.Limit.Capacity())/float64(share), float64(2*longestHint)))
 	}
@@ -80,7 +80,8 @@ func codeOf(o budget.Outcome) fault.Code {
 
 // explain says in one or two sentences which limit refused, what it had, and
 // when to come back.
-func explain(l *budget.Limit, e *fault.Error, o budget.Outcome) string {
+func explain(l *budget.Limit, e *fault.Error, v budget.Verdict) string {
+	o, left := v.Outcome, v.Lines[v.Binding].Remaining
 	who := subject(l)
 	limit := quantity(l.Unit, l.Amount) + per(l.Period)
 	switch o {
@@ -104,10 +105,38 @@ func explain(l *budget.Limit, e *fault.Error, o budget.Outcome) string {
 		}
 		fallthrough
 	default:
-		return fmt.Sprintf("%s is at its limit of %s: this request needs %s, %s are left. Try again in %s.",
-			capital(who), limit, number(l.Unit, e.Limit.Requested), number(l.Unit, e.Limit.Remaining), readable(e.Wait))
+		return fmt.Sprintf("%s is at its limit of %s: this request needs %s, %s. Try again %s.",
+			capital(who), limit, number(l.Unit, e.Limit.Requested), balance(l.Unit, left), again(l, e.Wait, v.At))
 	}
 }
+
+// balance says what a limit has left, or how much it owes.
+func balance(u budget.Unit, left int64) string {
+	switch {
+	case left < 0:
+		return "and " + number(u, -left) + " used beyond the limit must be regained first"
+	case left == 1 && u != budget.USD:
+		return "1 is left"
+	default:
+		return number(u, left) + " are left"
+	}
+}
+
+// again says when to come back: in how long, or for a period that ends later than
+// a client should sleep, on which day. at is the store's time.
+func again(l *budget.Limit, wait time.Duration, at time.Time) string {
+	if wait <= longestHint || !l.Period.Calendar() || at.IsZero() {
+		return "in " + readable(wait)
+	}
+	zone := l.Location
+	if zone == nil {
+		zone = time.UTC
+	}
+	return fmt.Sprintf("from %s (%s)", roundMinute(at.Add(wait)).In(zone).Format("2 January 2006, 15:04"), zone)
+}
+
+// roundMinute is the whole minute nearest to t: periods begin on one.
+func roundMinute(t time.Time) time.Time { return t.Round(time.Minute) }
 
 func subject(l *budget.Limit) string {
 	switch l.Scope {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/dialect/openai"
 	"llmgw/internal/fault"
 )
 
@@ -42,7 +43,7 @@ func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 		},
 		{
 			"over a rate for longer than a client should sleep", refusalOf(teamTPM(), 3120, budget.Exceeded, -200_000, 2*time.Minute), fault.RateLimitExceeded,
-			`Team "search" is at its limit of 100,000 tokens per minute: this request needs 3,120, 0 are left. Try again in 2m0s.`, false,
+			`Team "search" is at its limit of 100,000 tokens per minute: this request needs 3,120, and 200,000 used beyond the limit must be regained first. Try again in 2m0s.`, false,
 		},
 		{
 			"while a larger one waits", refusalOf(teamTPM(), 300, budget.Exceeded, 512, 1200*time.Millisecond), fault.RateLimitExceeded,
@@ -79,6 +80,44 @@ func TestARefusalSaysWhichLimitHowMuchAndWhen(t *testing.T) {
 		if s.retry && s.e.Wait <= 0 {
 			t.Errorf("%s: got no wait", s.what)
 		}
+	}
+}
+
+func TestALongWaitForAPeriodNamesItsDayAndZone(t *testing.T) {
+	athens, err := time.LoadLocation("Europe/Athens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	monthly := &budget.Limit{
+		Place: "team/search", Scope: budget.Team, Owner: "search", Name: "monthly", Unit: budget.USD, Amount: 500_000_000, Period: budget.Month,
+		Algorithm: budget.CalendarUsage, Location: athens, ResetDay: 1,
+	}
+	at := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
+	g, p := &Gateway{herd: newHerd()}, &plan{lines: []budget.Line{{Limit: monthly, Amount: 10_000}}}
+	e := g.refusal(p, budget.Verdict{Outcome: budget.Spent, At: at, Wait: 9 * time.Hour, Lines: []budget.LineState{{Outcome: budget.Spent}}})
+	const want = `Team "search" is at its limit of $500.00 per month: this request needs $0.01, $0.00 are left. Try again from 1 April 2026, 00:00 (Europe/Athens).`
+	if e.Message != want {
+		t.Errorf("got  %s\nwant %s", e.Message, want)
+	}
+}
+
+func TestWhatALimitHasLeftIsNotInventedWhileItCannotBeAsked(t *testing.T) {
+	g, p := &Gateway{herd: newHerd()}, &plan{lines: []budget.Line{{Limit: teamTPM(), Amount: 10}}}
+	e := g.refusal(p, budget.Verdict{Outcome: budget.Unavailable, Lines: []budget.LineState{{Outcome: budget.Unavailable}}})
+	if got := string(openai.New().Refusal(e, "r").Body); !strings.Contains(got, `"remaining":null`) {
+		t.Errorf("got %s, want remaining to be null", got)
+	}
+}
+
+func TestASmallBudgetOfDollarsIsShownInMillionths(t *testing.T) {
+	l := &budget.Limit{Place: "team/t", Scope: budget.Team, Name: "day", Unit: budget.USD, Amount: 900_000, Period: budget.Day, Algorithm: budget.CalendarUsage, Location: time.UTC}
+	w := httptest.NewRecorder()
+	writeLimits(w.Header(), "openai", []budget.Line{{Limit: l}}, budget.Verdict{Binding: -1, At: time.Date(2026, 4, 10, 0, 0, 0, 0, time.UTC), Lines: []budget.LineState{{Remaining: 654_321}}})
+	if got, want := w.Header().Get("Ratelimit"), `"day";r=654321;t=0`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := w.Header().Get("Ratelimit-Policy"), `"day";q=900000;w=86400;qu="llmgw-microusd"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

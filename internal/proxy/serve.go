@@ -151,7 +151,7 @@ func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
 	key, known := rules.Directory.Identify(secret)
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	who := caller{Caller: tenant.Caller{IP: ip}, ip: rules.Prefixes.Bucket(ip)}
+	who := caller{Caller: tenant.Caller{IP: ip}, ip: rules.Prefixes.Bucket(ip), conn: r.RemoteAddr}
 	if err != nil || !known {
 		return who, unknownKey(err)
 	}

@@ -30,7 +30,11 @@ func AppendLimit(b []byte, e *fault.Error) []byte {
 		b = AppendString(b, l.Per)
 	}
 	b = append(b, `,"remaining":`...)
-	b = appendAmount(b, l.Unit, l.Remaining)
+	if l.Unknown {
+		b = append(b, "null"...)
+	} else {
+		b = appendAmount(b, l.Unit, l.Remaining)
+	}
 	b = append(b, `,"requested":`...)
 	b = appendAmount(b, l.Unit, l.Requested)
 	b = append(b, `,"retry_after_ms":`...)
