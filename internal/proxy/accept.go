@@ -53,6 +53,27 @@ func (b *body) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 }
 
+// discard reads the body of a call that is refused, and keeps none of it: many
+// clients read no answer before all is sent. It gives up on a body that is larger
+// than limit, or too slow.
+func discard(w http.ResponseWriter, r *http.Request, limit int64) {
+	if r.Body == nil || r.ContentLength > limit {
+		return
+	}
+	conn := http.NewResponseController(w)
+	piece := make([]byte, 32<<10)
+	began := time.Now()
+	for read := 0; int64(read) <= limit; {
+		_ = conn.SetReadDeadline(bodyDeadline(began, time.Now(), read)) // not every writer has one
+		n, err := r.Body.Read(piece)
+		read += n
+		if err != nil {
+			break
+		}
+	}
+	_ = conn.SetReadDeadline(time.Time{}) // as above
+}
+
 // bodyDeadline is when the next bytes must be there of a body that began to come
 // at began, and of which n bytes have come by now.
 func bodyDeadline(began, now time.Time, n int) time.Time {

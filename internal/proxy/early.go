@@ -13,7 +13,7 @@ import (
 )
 
 // spent notes which counters of requests have refused, and until when: a caller
-// of one of them is asked for its requests before its body is read. The others
+// of one of them is asked for its requests before its body is kept. The others
 // are not, so the limits are asked once per request.
 type spent struct {
 	seed  maphash.Seed
@@ -50,8 +50,7 @@ func (s *spent) any(lines []budget.Line) bool {
 	return false
 }
 
-// decidesAlone reports whether l can refuse a request whose body nobody has read,
-// for good.
+// decidesAlone reports whether l can refuse a request for good without a look at its body.
 func decidesAlone(l *budget.Limit) bool {
 	return l.Unit == budget.Requests && l.Scope != budget.Model && !l.Wait && l.Mode != budget.Shadow
 }

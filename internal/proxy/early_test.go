@@ -20,27 +20,33 @@ func once(scope budget.Scope, place string) *budget.Limit {
 	}
 }
 
-// untouched is a body that nobody may read.
-type untouched struct{ t *testing.T }
-
-func (u untouched) Read([]byte) (int, error) {
-	u.t.Error("the body of a refused call was read")
-	return 0, io.EOF
-}
-
-// upload asks with a body of which nothing has come.
+// upload asks with a body of a megabyte that cannot be decoded, and checks that
+// it is read to its end all the same.
 func (h *house) upload(encoding string) (status int, by string) {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "/v1/chat/completions", untouched{h.t})
+	body := &io.LimitedReader{R: zeros{}, N: 1 << 20}
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "/v1/chat/completions", body)
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	r.ContentLength = -1
 	r.Header.Set("Authorization", "Bearer "+houseKey)
 	r.Header.Set("Content-Encoding", encoding)
 	r.Header.Set("X-LLMGW-User", "ann")
 	w := &recorder{header: http.Header{}}
 	h.Handler().ServeHTTP(w, r)
+	if body.N != 0 {
+		h.t.Errorf("%d bytes of the body were not read", body.N)
+	}
 	return w.status, w.header.Get("X-Llmgw-Limited-By")
+}
+
+// zeros are bytes without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // recorder keeps an answer's head.
@@ -53,7 +59,7 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
 
-func TestALimitOfRequestsRefusesBeforeTheBodyIsRead(t *testing.T) {
+func TestALimitOfRequestsRefusesBeforeTheBodyIsLookedAt(t *testing.T) {
 	for scope, set := range map[string]func(*Rules, *tenant.Team){
 		"gateway/rpm": func(r *Rules, _ *tenant.Team) { r.Limits = []*budget.Limit{once(budget.Gateway, "gateway")} },
 		"team/t/rpm":  func(_ *Rules, t *tenant.Team) { t.Limits[0] = once(budget.Team, "team/t"); t.Limits[0].Owner = "t" },
@@ -125,7 +131,7 @@ func TestAShadowLimitOrOneThatLetsRequestsWaitRefusesNothingEarly(t *testing.T) 
 	}
 }
 
-func TestABlockRefusesBeforeTheBodyIsRead(t *testing.T) {
+func TestABlockRefusesBeforeTheBodyIsLookedAt(t *testing.T) {
 	for scope, value := range map[tenant.BlockScope]string{tenant.BlockTeam: "t", tenant.BlockKey: "k", tenant.BlockUser: "ann"} {
 		inHouse(t, setting{}, answers, func(h *house) {
 			if _, err := h.Blocks.Add(t.Context(), tenant.Block{Scope: scope, Value: value}); err != nil {

@@ -7,7 +7,7 @@
 //	routes.go     gin's routes, 404 and 405; meant.go paths that are nearly one; models.go
 //	              listings of models, shapes.go as each API has them
 //	serve.go      the path
-//	early.go      what is refused before its body is read
+//	early.go      what is refused before its body is kept
 //	accept.go     the body as it is sent, body.go decoded, and the memory that it holds
 //	plan.go       estimate, lines; model.go the models and who serves them, expected.go
 //	              what each of those would count

@@ -33,11 +33,13 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	rules := g.rules.Load()
 
 	who, err := g.enter(rules, r, rec)
-	if err != nil {
-		g.refuse(w, rec, err)
-		return
+	if err == nil {
+		err = g.early(w, r, rules, rt, rec)
 	}
-	if err := g.early(w, r, rules, rt, rec); err != nil {
+	if err != nil {
+		if rec.caller.Key != nil {
+			discard(w, r, rules.MaxBodyBytes)
+		}
 		g.refuse(w, rec, err)
 		return
 	}
