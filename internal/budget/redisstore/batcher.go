@@ -120,13 +120,11 @@ func (l *batcher) catchUp(done <-chan struct{}) bool {
 	for end := time.Now().Add(longestDelay); time.Now().Before(end); {
 		wait := l.s.timeout / 4
 		if owed := l.owed.Load(); owed != 0 {
-			left := l.s.timeout - l.s.since(owed)
-			if left <= 0 && !l.s.conns.unread() {
+			left := l.s.timeout - min(l.s.since(owed), l.s.conns.silence(l.s.timeout))
+			if left <= 0 {
 				return true
 			}
-			if left > 0 {
-				wait = left
-			}
+			wait = min(wait, left)
 		}
 		pause.Reset(wait)
 		select {

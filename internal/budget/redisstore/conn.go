@@ -24,12 +24,21 @@ type conn struct {
 	*net.TCPConn
 	all     *conns
 	timeout time.Duration // the least that Redis has for an answer
-	sent    time.Time     // when the latest call was sent
-	asked   atomic.Bool   // a call was sent, and nothing was read since
+	sent    atomic.Int64  // when the latest call was sent, by conns.elapsed; 0: something was read since
 }
 
-// conns are the open connections of a Store.
-type conns struct{ open sync.Map } // *conn → true
+// conns are the connections of a Store.
+type conns struct {
+	began   time.Time    // what elapsed counts from
+	open    sync.Map     // *conn → true
+	dialing atomic.Int32 // those that are being made
+	silent  atomic.Bool  // one got no answer in its time, and none has since
+}
+
+func newConns() *conns { return &conns{began: time.Now()} }
+
+// elapsed is the time of a moment, never 0.
+func (s *conns) elapsed() int64 { return int64(time.Since(s.began)) + 1 }
 
 // dialer returns the function that connects the client to Redis.
 func (s *conns) dialer(timeout, dialTimeout time.Duration, secure *tls.Config) func(context.Context, string, string) (net.Conn, error) {
@@ -38,7 +47,9 @@ func (s *conns) dialer(timeout, dialTimeout time.Duration, secure *tls.Config) f
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		s.dialing.Add(1)
 		raw, err := d.DialContext(ctx, network, addr)
+		s.dialing.Add(-1)
 		if err != nil {
 			return nil, err
 		}
@@ -78,8 +89,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		_ = c.SetWriteDeadline(time.Now().Add(c.timeout)) // a closed connection fails in the next line
 		n, err = c.TCPConn.Write(p)
 	}
-	c.sent = time.Now()
-	c.asked.Store(true)
+	c.sent.Store(c.all.elapsed())
 	return n, err
 }
 
@@ -88,15 +98,25 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	for errors.Is(err, os.ErrDeadlineExceeded) {
-		left := c.timeout - time.Since(c.sent)
+		left := c.timeout - c.waited()
 		_ = c.SetReadDeadline(time.Now().Add(max(left, glance))) // as in Write
 		n, err = c.TCPConn.Read(p)
 		if left <= 0 {
 			break
 		}
 	}
-	c.asked.Store(false)
+	c.sent.Store(0)
+	c.all.silent.Store(errors.Is(err, os.ErrDeadlineExceeded))
 	return n, err
+}
+
+// waited is for how long c has waited for an answer; 0 if it waits for none.
+func (c *conn) waited() time.Duration {
+	sent := c.sent.Load()
+	if sent == 0 {
+		return 0
+	}
+	return time.Duration(c.all.elapsed() - sent)
 }
 
 // Close closes the connection.
@@ -105,13 +125,20 @@ func (c *conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// unread reports whether Redis has answered a call and nobody has read it yet.
-func (s *conns) unread() bool {
-	found := false
+// silence is for how long Redis has owed an answer of which nothing has come, at
+// least timeout if it lets connections wait or did not answer the last call. It is
+// 0 if Redis owes nothing: a call that was not sent yet, or whose answer was read
+// and not looked at, is this process's delay.
+func (s *conns) silence(timeout time.Duration) (longest time.Duration) {
+	if s.silent.Load() || s.dialing.Load() > 0 {
+		return timeout
+	}
 	s.open.Range(func(k, _ any) bool {
 		c := k.(*conn)
-		found = c.asked.Load() && readable(c.TCPConn)
-		return !found
+		if d := c.waited(); d > longest && !readable(c.TCPConn) {
+			longest = d
+		}
+		return true
 	})
-	return found
+	return longest
 }

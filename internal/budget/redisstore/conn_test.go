@@ -20,7 +20,7 @@ func connected(t *testing.T, timeout time.Duration) (all *conns, near, far net.C
 		t.Fatal(err)
 	}
 	defer l.Close()
-	all = new(conns)
+	all = newConns()
 	near, err = all.dialer(timeout, time.Minute, nil)(context.Background(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +41,14 @@ func TestAnAnswerThatLiesInTheSocketIsNotLate(t *testing.T) {
 		t.Fatalf("a call after its time: got %v, want it sent", err)
 	}
 	far.Write([]byte("answer"))
-	await(t, "the answer arrives", all.unread)
+	await(t, "the answer arrives", func() bool { return all.silence(time.Millisecond) == 0 })
 	near.SetReadDeadline(past)
 	got := make([]byte, 10)
 	if n, err := near.Read(got); string(got[:n]) != "answer" || err != nil {
 		t.Errorf("got %q and %v, want the answer", got[:n], err)
 	}
-	if all.unread() {
-		t.Error("the answer that was read counts as unread")
+	if d := all.silence(time.Millisecond); d != 0 {
+		t.Errorf("Redis answered, and is held to have been silent for %v", d)
 	}
 }
 
@@ -78,8 +78,30 @@ func TestARedisThatSaysNothingIsNotWaitedFor(t *testing.T) {
 	if _, err := near.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, os.ErrDeadlineExceeded)
 	}
-	if all.unread() {
-		t.Error("an answer is unread that was never given")
+	if all.silence(time.Hour) != time.Hour {
+		t.Error("the next call is not known to find no answer")
+	}
+}
+
+// A process without a processor stands still anywhere: before it sends a call,
+// when the answer is there, and when it has read it. Only between sending and the
+// answer it is Redis that keeps a caller waiting.
+func TestOnlyARedisThatOwesAnAnswerIsSilent(t *testing.T) {
+	all, near, far := connected(t, time.Millisecond)
+	silent := func() bool { return all.silence(time.Hour) > 0 }
+	if silent() {
+		t.Error("before a call was sent")
+	}
+	if _, err := near.Write([]byte("call")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "an answer is owed", silent)
+	if _, err := far.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the answer is there", func() bool { return !silent() })
+	if _, err := near.Read(make([]byte, 10)); err != nil || silent() {
+		t.Errorf("when the answer was read, with %v", err)
 	}
 }
 

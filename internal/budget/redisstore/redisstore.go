@@ -104,7 +104,7 @@ func Open(o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	connections := new(conns)
+	connections := newConns()
 	client := redis.NewUniversalClient(clientOptions(o, connections))
 	_, cluster := client.(*redis.ClusterClient)
 	s := &Store{
