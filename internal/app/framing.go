@@ -43,10 +43,10 @@ const (
 // head is what a message's head says of its framing.
 type head struct {
 	began   bool
-	old     bool // HTTP/1.0
-	length  int64
-	sized   bool // it has a Content-Length
-	encoded bool // it has a Transfer-Encoding
+	old     bool  // HTTP/1.0
+	length  int64 // below 0: none that can be read
+	sized   bool  // it has a Content-Length
+	encoded bool  // it has a Transfer-Encoding
 }
 
 // feed takes the next bytes that came.
@@ -108,12 +108,14 @@ func (f *framing) field(line []byte) {
 	switch {
 	case strings.EqualFold(name, "Transfer-Encoding"):
 		f.head.encoded = true
+	case strings.EqualFold(name, "Content-Length") && len(line) == maxFramingLine:
+		f.ambiguous() // net/http may read on
 	case strings.EqualFold(name, "Content-Length"):
 		n, err := strconv.ParseInt(strings.Trim(value, " \t"), 10, 64)
-		f.head.sized, f.head.length = true, n
-		if err != nil || n < 0 {
-			f.phase = unfollowed
+		if err != nil {
+			n = -1
 		}
+		f.head.sized, f.head.length = true, n
 	}
 }
 
@@ -124,6 +126,8 @@ func (f *framing) body() {
 		f.ambiguous()
 	case h.encoded:
 		f.phase = inChunks
+	case h.length < 0: // net/http refuses it; beside an encoding it would not look
+		f.phase = unfollowed
 	default:
 		f.left, f.head = h.length, head{}
 	}
