@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"llmgw/internal/admission"
+	"llmgw/internal/budget/failover"
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
@@ -70,7 +71,7 @@ type App struct {
 	backing   backing
 	room      *admission.Room // where requests wait
 	keeper    *concurrency.Keeper
-	own       concurrency.Reservations // what the keeper asks about
+	own       *failover.Limiter // beneath limiter, or the same: what the keeper asks about
 	limiter   limiter
 	estimator *estimate.Estimator
 	client    *upstream.Client

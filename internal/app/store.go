@@ -50,22 +50,20 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
 	}
 	a.onClose(func(context.Context) error { return a.backing.limits.Close() })
-	watch := &keeperObserver{Metrics: a.metrics}
 	a.keeper = concurrency.New(concurrency.Config{
 		Store: a.backing.limits, Instance: a.instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
-		Book: func(ended []budget.Ended) { a.gateway.Book(ended) }, Logger: a.log, Observer: watch,
+		Book: func(ended []budget.Ended) { a.gateway.Book(ended) }, Logger: a.log, Observer: a.metrics,
 	})
-	watch.limiter = failover.New(failover.Config{
+	a.own = failover.New(failover.Config{
 		Store: a.backing.limits, Keeper: a.keeper,
 		Timeout: timeout, CrashCharge: c.Store.CrashCharge, Logger: a.log, Observer: limiterObserver{a.metrics, a.room},
 	})
-	a.limiter = watch.limiter
+	a.limiter = a.own
 	if c.Store.Kind == "redis" && c.Store.Leases == "auto" {
-		leases := lease.New(watch.limiter, lease.Config{})
+		leases := lease.New(a.own, lease.Config{})
 		a.metrics.Leases(leases.Leases, leases.Granted)
 		a.limiter = leases
 	}
-	a.own = watch.limiter
 	a.onClose(a.closeLimiter)
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
@@ -97,18 +95,6 @@ func (a *App) closeLimiter(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// keeperObserver counts what the keeper of epochs does, and lets the limiter
-// know how its calls ended, so that an outage is noticed without requests.
-type keeperObserver struct {
-	*telemetry.Metrics
-	limiter *failover.Limiter // set before the keeper starts
-}
-
-// StoreCall passes the call on to the limiter, which counts it.
-func (o *keeperObserver) StoreCall(op string, d time.Duration, err error) {
-	o.limiter.StoreCall(op, d, err)
 }
 
 // limiterObserver lets those who wait know when the store goes away or is back.

@@ -73,8 +73,6 @@ type Config struct {
 
 // Observer is told what a Keeper does. Its methods must not block.
 type Observer interface {
-	// StoreCall ends a call of the store.
-	StoreCall(op string, d time.Duration, err error)
 	// Reservations says that n reservations ended with result "reclaimed".
 	Reservations(result string, n int)
 	// ClockStep says that the store's clock moved by d against ours.
@@ -86,6 +84,8 @@ type Reservations interface {
 	// Strangers removes from ids those of reservations that are open here, or whose
 	// end is on its way to the store.
 	Strangers(ids map[string]time.Duration)
+	// StoreCall ends a call of the store: so an outage is noticed without requests.
+	StoreCall(op string, d time.Duration, err error)
 }
 
 // Keeper keeps one process's place among the gateways. It is safe for
@@ -213,7 +213,9 @@ func (k *Keeper) life(n int) *life {
 func (k *Keeper) call(op string, do func() error) error {
 	start := time.Now()
 	err := do()
-	k.cfg.Observer.StoreCall(op, time.Since(start), err)
+	if k.open != nil { // it was started
+		k.open.StoreCall(op, time.Since(start), err)
+	}
 	return err
 }
 
@@ -243,6 +245,5 @@ func ptr[T any](v T) *T { return &v }
 // nobody is the Observer that looks away.
 type nobody struct{}
 
-func (nobody) StoreCall(string, time.Duration, error) {}
-func (nobody) Reservations(string, int)               {}
-func (nobody) ClockStep(time.Duration)                {}
+func (nobody) Reservations(string, int) {}
+func (nobody) ClockStep(time.Duration)  {}

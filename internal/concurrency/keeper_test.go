@@ -155,6 +155,8 @@ func (f *fakeStore) set(change func()) { defer f.lock()(); change() }
 // known is the Reservations of a Limiter that knows some ids.
 type known map[string]bool
 
+func (k known) StoreCall(string, time.Duration, error) {}
+
 func (k known) Strangers(ids map[string]time.Duration) {
 	for id := range k {
 		delete(ids, id)
@@ -167,8 +169,6 @@ type watcher struct {
 	reclaimed int
 	steps     []time.Duration
 }
-
-func (w *watcher) StoreCall(string, time.Duration, error) {}
 
 func (w *watcher) Reservations(_ string, n int) {
 	w.mu.Lock()

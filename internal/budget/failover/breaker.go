@@ -84,6 +84,6 @@ func (l *Limiter) judge(op string, took time.Duration, err error) bool {
 }
 
 // StoreCall notes a call of the store that another made, such as the Keeper's
-// heartbeats: so the store goes down without a request's help. It has the form
-// of concurrency.Observer's method and tells this Limiter's Observer, too.
+// heartbeats: so the store goes down without a request's help. This Limiter's
+// Observer counts it, too.
 func (l *Limiter) StoreCall(op string, took time.Duration, err error) { l.judge(op, took, err) }
