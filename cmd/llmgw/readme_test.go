@@ -8,14 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"llmgw/internal/dialect"
-	"llmgw/internal/dialect/anthropic"
-	"llmgw/internal/dialect/azure"
-	"llmgw/internal/dialect/bedrock"
-	"llmgw/internal/dialect/cohere"
-	"llmgw/internal/dialect/gemini"
-	"llmgw/internal/dialect/ollama"
-	"llmgw/internal/dialect/openai"
+	"llmgw/internal/dialect/registry"
 )
 
 func readme(t *testing.T) string {
@@ -112,7 +105,7 @@ func TestTheTableOfDialectsTellsEveryEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := strings.Join(regexp.MustCompile(`(?m)^\|.*$`).FindAllString(string(text), -1), "\n")
-	for _, d := range []dialect.Dialect{openai.New(), azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()} {
+	for _, d := range registry.Dialects() {
 		if !strings.Contains(table, "`"+d.Name()+"`") {
 			t.Errorf("docs/dialects.md has no row of %s", d.Name())
 		}

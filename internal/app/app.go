@@ -32,14 +32,7 @@ import (
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
-	"llmgw/internal/dialect"
-	"llmgw/internal/dialect/anthropic"
-	"llmgw/internal/dialect/azure"
-	"llmgw/internal/dialect/bedrock"
-	"llmgw/internal/dialect/cohere"
-	"llmgw/internal/dialect/gemini"
-	"llmgw/internal/dialect/ollama"
-	"llmgw/internal/dialect/openai"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/ledger"
 	"llmgw/internal/proxy"
@@ -195,7 +188,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 		return nil
 	})
 	a.gateway = proxy.New(proxy.Parts{
-		Dialects: dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
+		Dialects: registry.Dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
 		Ledger: a.ledger, Shared: a.backing.shared, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, Room: a.room, StoreUp: a.limiter.Up, Ready: a.ready,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
 	a.metrics.BodyBytes(a.gateway.BodyBytes)
@@ -213,11 +206,6 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 	a.readSwitch(ctx)
 	a.restore(ctx)
 	return nil
-}
-
-// dialects are the APIs that the gateway speaks.
-func dialects() []dialect.Dialect {
-	return []dialect.Dialect{openai.New(), azure.New(), anthropic.New(), gemini.New(), bedrock.New(), cohere.New(), ollama.New()}
 }
 
 // Run serves until ctx ends, then stops in order. It returns an error if a

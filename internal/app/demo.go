@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"llmgw/internal/config"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/fakellm"
 )
 
@@ -34,17 +35,9 @@ func (a *App) makeDemo(ctx context.Context, c *config.Config) error {
 		return nil
 	})
 	for i := range c.Providers {
-		c.Providers[i].BaseURL = "http://" + l.Addr().String() + basePath(c.Providers[i].Dialect)
+		c.Providers[i].BaseURL = "http://" + l.Addr().String() + registry.Profile(c.Providers[i].Dialect).BasePath
 	}
 	return nil
-}
-
-// basePath is the path that an official client's base URL of a dialect has.
-func basePath(dialect string) string {
-	if dialect == "openai" {
-		return "/v1"
-	}
-	return ""
 }
 
 // demoNotice is what the dashboard says while the demo runs.

@@ -9,6 +9,7 @@ import (
 
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
 	"llmgw/internal/proxy"
@@ -29,7 +30,7 @@ func Estimate(o EstimateOptions) (estimate.Estimate, error) {
 	if err != nil {
 		return estimate.Estimate{}, err
 	}
-	d, endpoint, params, ok := proxy.Route(dialects(), o.Path)
+	d, endpoint, params, ok := proxy.Route(registry.Dialects(), o.Path)
 	if !ok {
 		return estimate.Estimate{}, fault.Invalid("path", fmt.Sprintf("No call is made at %q.", o.Path))
 	}

@@ -1,26 +1,12 @@
 package config
 
 import (
-	"regexp"
 	"strings"
 	"time"
+
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 )
-
-// dialects are what providers speak, flavors the accents of the first.
-func dialects() []string {
-	return []string{"openai", "azure", "anthropic", "gemini", "bedrock", "cohere", "ollama"}
-}
-
-func flavors() []string {
-	return []string{"openai", "mistral", "deepseek", "groq", "openrouter", "together", "fireworks",
-		"xai", "perplexity", "vllm", "llamacpp", "lmstudio"}
-}
-
-// azureVersion is a dated version of Azure's API, or its undated surface.
-var azureVersion = regexp.MustCompile(`^(v1|preview|latest|\d{4}-\d{2}-\d{2}(-preview)?)$`)
-
-// awsRegion is the name of an AWS region.
-var awsRegion = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d$`)
 
 // What a provider can be believed to allow in a minute. Paces within it are
 // counted exactly, in fractions of a request.
@@ -47,8 +33,8 @@ func (d *decoder) provider(p *Provider) func(*node) {
 		before := len(d.problems)
 		d.object(n, fields{
 			"name":           set(d, &p.Name, name),
-			"dialect":        set(d, &p.Dialect, oneOf(dialects()...)),
-			"flavor":         set(d, &p.Flavor, oneOf(flavors()...)),
+			"dialect":        set(d, &p.Dialect, oneOf(registry.Names(nil)...)),
+			"flavor":         set(d, &p.Flavor, oneOf(registry.Flavors()...)),
 			"base_url":       setSecret(d, &p.BaseURL, webAddress),
 			"api_version":    set(d, &p.APIVersion, wordOrNothing),
 			"api_keys":       setList(d, &p.APIKeys, func(k *string) func(*node) { return setSecret(d, k, word) }),
@@ -70,31 +56,40 @@ func (d *decoder) provider(p *Provider) func(*node) {
 	}
 }
 
-// checkDialect looks at the keys that only some dialects have.
+// checkDialect looks at the settings that only some dialects have.
 func (d *decoder) checkDialect(p *Provider, n *node) {
-	if p.Flavor != "" && p.Dialect != "openai" {
-		d.fail(n.at("flavor"), "only the openai dialect has flavors, this is %s", p.Dialect)
+	api := registry.Profile(p.Dialect)
+	if p.Flavor != "" && api.Flavor(p.Flavor).Name == "" {
+		d.onlySome(n.at("flavor"), p, "flavors", func(a *dialect.Profile) bool { return len(a.Flavors) > 1 })
 	}
-	if p.Flavor == "" && p.Dialect == "openai" {
-		p.Flavor = "openai"
-	}
-	if p.APIVersion != "" && p.Dialect != "azure" {
-		d.fail(n.at("api_version"), "only the azure dialect has versions, this is %s", p.Dialect)
-	}
-	if p.APIVersion != "" && p.Dialect == "azure" && !azureVersion.MatchString(p.APIVersion) {
-		d.fail(n.at("api_version"), "%s is not a version such as 2024-10-21 or v1", show(n.at("api_version")))
-	}
-	if p.Region != "" && p.Dialect != "bedrock" {
-		d.fail(n.at("region"), "only the bedrock dialect has regions, this is %s", p.Dialect)
-	}
-	if p.Region != "" && p.Dialect == "bedrock" && !awsRegion.MatchString(p.Region) {
-		d.fail(n.at("region"), "%s is not a region such as eu-west-1", show(n.at("region")))
+	p.Flavor = api.Flavor(p.Flavor).Name
+	for _, k := range [...]struct {
+		key, value, one, many string
+		of                    func(*dialect.Profile) dialect.Setting
+	}{
+		{"api_version", p.APIVersion, "a version", "versions", func(a *dialect.Profile) dialect.Setting { return a.APIVersion }},
+		{"region", p.Region, "a region", "regions", func(a *dialect.Profile) dialect.Setting { return a.Region }},
+	} {
+		s := k.of(api)
+		switch {
+		case k.value == "":
+		case s.Form == nil:
+			d.onlySome(n.at(k.key), p, k.many, func(a *dialect.Profile) bool { return k.of(a).Form != nil })
+		case !s.Form.MatchString(k.value):
+			d.fail(n.at(k.key), "%s is not %s such as %s", show(n.at(k.key)), k.one, s.Example)
+		}
 	}
 	for i, key := range p.APIKeys {
-		if p.Dialect == "bedrock" && strings.Contains(key, ":") && p.Region == "" {
+		if api.Signs != nil && api.Signs(key) && p.Region == "" {
 			d.fail(n.value("api_keys").items[i], "an access key and secret sign for a region: the provider needs \"region\"")
 		}
 	}
+}
+
+// onlySome refuses a setting that p's dialect does not have, but those that have
+// holds for.
+func (d *decoder) onlySome(at *node, p *Provider, what string, have func(*dialect.Profile) bool) {
+	d.fail(at, "only the %s dialect has %s, this is %s", strings.Join(registry.Names(have), " or "), what, p.Dialect)
 }
 
 func (d *decoder) providerLimits(l *ProviderLimits) func(*node) {

@@ -115,11 +115,8 @@ type Picture struct {
 	Sources int
 }
 
-// Bounded reports whether MaxOutput bounds the output of a server of some flavor
-// of the openai dialect.
-func (c *Call) Bounded(flavor string) bool {
-	return c.HasMaxOutput && (!c.UnsetOutput || flavor == "" || flavor == "openai" || flavor == "vllm")
-}
+// Bounded reports whether MaxOutput bounds the output of a server of a flavor.
+func (c *Call) Bounded(f *Flavor) bool { return c.HasMaxOutput && (!c.UnsetOutput || f.DefaultBound) }
 
 // Span is a half-open range of byte offsets. The zero Span is empty.
 type Span struct{ Start, End int }
@@ -260,6 +257,8 @@ type MeterOptions struct {
 // and pass dialecttest.Run.
 type Dialect interface {
 	Name() string
+	// Profile is what is particular to the API and its providers.
+	Profile() *Profile
 	Endpoints() []Endpoint
 	// Parse reads a request. Its errors are *fault.Error with Param.
 	Parse(r Request) (*Call, error)

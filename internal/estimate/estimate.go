@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate/bpe"
 	"llmgw/internal/tokens"
 )
@@ -273,7 +274,7 @@ func (r *Rules) mostOutput(c *dialect.Call, name string) tokens.Count {
 	if bound <= 0 {
 		bound = defaultOutput
 	}
-	if c.Bounded(r.Flavor) {
+	if c.Bounded(registry.Flavor(r.Dialect, r.Flavor)) {
 		bound = max(0, c.MaxOutput)
 	}
 	if n, ok := ruledOutput(c, name); ok {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 )
 
 // family is whose tokenizer and rules a model has.
@@ -113,30 +114,19 @@ var familyWords = []struct {
 	{"magistral", mistral}, {"pixtral", mistral}, {"devstral", mistral},
 }
 
-// familyOf tells the family of a model that has no name of OpenAI's, by its
-// name, else by the provider.
+// familyOf returns the family of a model that has no name of OpenAI's: by its
+// name, else by what the provider serves.
 func familyOf(short string, rules Rules) family {
-	for _, f := range familyWords {
-		if strings.Contains(short, f.word) {
-			return f.family
+	serves := registry.Flavor(rules.Dialect, rules.Flavor).Models
+	for _, name := range [...]string{short, serves} {
+		for _, f := range familyWords {
+			if strings.Contains(name, f.word) {
+				return f.family
+			}
 		}
 	}
-	switch rules.Dialect {
-	case "anthropic":
-		return claude
-	case "gemini":
-		return gemini
-	case "azure":
+	if serves == "gpt" {
 		return openAI
-	case "openai", "":
-		switch rules.Flavor {
-		case "", "openai":
-			return openAI
-		case "mistral":
-			return mistral
-		case "deepseek":
-			return deepSeek
-		}
 	}
 	return unknown
 }

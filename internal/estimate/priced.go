@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/jsonscan"
 	"llmgw/internal/tokens"
 )
@@ -17,7 +18,7 @@ const unboundedCalls = 10
 func allows(c *dialect.Call, rules *Rules, t *tally) tokens.Allows {
 	a := tokens.Allows{Audio: tokens.Count(t.sound), Images: tokens.Count(t.images), Tiers: AskedTiers(c)}
 	a.Allow(tokens.Reasoning)
-	if rules.Flavor == "perplexity" {
+	if registry.Flavor(rules.Dialect, rules.Flavor).Citations {
 		a.Allow(tokens.Citations)
 	}
 	allowCaches(&a, c, rules)
@@ -32,10 +33,10 @@ func allows(c *dialect.Call, rules *Rules, t *tally) tokens.Allows {
 	return a
 }
 
-// allowCaches allows cache writes: with Anthropic's models a request must ask for
-// them, with others they happen by themselves.
+// allowCaches allows cache writes: with some APIs a request must ask for them,
+// with others they happen by themselves.
 func allowCaches(a *tokens.Allows, c *dialect.Call, rules *Rules) {
-	if rules.Dialect != "anthropic" && rules.Dialect != "bedrock" {
+	if !registry.Profile(rules.Dialect).AsksForCache {
 		a.Allow(tokens.CacheWrite)
 		return
 	}
@@ -48,11 +49,12 @@ func allowCaches(a *tokens.Allows, c *dialect.Call, rules *Rules) {
 	}
 }
 
-// allowModalities allows sound and pictures as output. Gemini's models choose
-// them unasked.
+// allowModalities allows sound and pictures as output. The models of some APIs
+// choose them unasked.
 func allowModalities(a *tokens.Allows, c *dialect.Call) {
 	wish := member(c, "modalities")
-	if c.Dialect == "gemini" {
+	free := registry.Profile(c.Dialect).AnyModality
+	if free {
 		for _, config := range [...]string{"generationConfig", "generation_config"} {
 			for _, name := range [...]string{"responseModalities", "response_modalities"} {
 				if v := find(member(c, config), name); v != nil {
@@ -61,7 +63,7 @@ func allowModalities(a *tokens.Allows, c *dialect.Call) {
 			}
 		}
 	}
-	unasked := c.Dialect == "gemini" && wish == nil
+	unasked := free && wish == nil
 	said := string(bytes.ToLower(wish))
 	if unasked || strings.Contains(said, `"audio"`) || c.Endpoint.Operation == dialect.Speech {
 		a.Allow(tokens.AudioOutput)

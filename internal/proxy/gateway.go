@@ -5,7 +5,7 @@
 //
 //	gateway.go    what the data plane is made of, and what a reload replaces
 //	routes.go     gin's routes, 404 and 405; meant.go paths that are nearly one; models.go
-//	              listings of models, shapes.go as each API has them
+//	              listings of models
 //	serve.go      the path
 //	early.go      what is refused before its body is kept
 //	accept.go     the body as it is sent, body.go decoded, and the memory that it holds

@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 )
 
 // units are those that clients are told of, in the order of the headers.
@@ -33,54 +35,26 @@ func tightestOf(lines []budget.Line, states []budget.LineState) tightest {
 	return t
 }
 
-// writeLimits tells the client how its tightest limits stand: the fields of the
-// dialect, and those of the IETF draft (draft-ietf-httpapi-ratelimit-headers-11).
-func writeLimits(h http.Header, apiDialect string, lines []budget.Line, v budget.Verdict) {
+// writeLimits writes how the client's tightest limits stand: in the headers of
+// its API, and in those of the IETF draft (draft-ietf-httpapi-ratelimit-headers-11).
+func writeLimits(h http.Header, api *dialect.Profile, lines []budget.Line, v budget.Verdict) {
 	if len(lines) == 0 || len(v.Lines) == 0 {
 		return
 	}
+	write := api.WriteLimit
+	if write == nil {
+		write = dialect.WriteLimit
+	}
 	t := tightestOf(lines, v.Lines)
 	for u, i := range t {
-		if i < 0 {
-			continue
-		}
-		switch {
-		case apiDialect == "anthropic":
-			anthropicLimit(h, units[u], lines[i].Limit, v.Lines[i], v.At)
-		case units[u] == budget.Requests || units[u] == budget.Tokens:
-			openAILimit(h, units[u], lines[i].Limit, v.Lines[i])
+		if i >= 0 {
+			s := v.Lines[i]
+			write(dialect.Header(h), dialect.Level{
+				Unit: string(units[u]), Limit: lines[i].Limit.Amount, Remaining: s.Remaining, Reset: s.Reset, At: v.At,
+			})
 		}
 	}
 	draftLimits(h, lines, v, t)
-}
-
-func openAILimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.LineState) {
-	limit, remaining, reset := "X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"
-	if u == budget.Requests {
-		limit, remaining, reset = "X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"
-	}
-	h[limit] = []string{strconv.FormatInt(l.Amount, 10)}
-	h[remaining] = []string{strconv.FormatInt(max(s.Remaining, 0), 10)}
-	h[reset] = []string{roundUp(s.Reset, time.Millisecond).String()}
-}
-
-func anthropicLimit(h http.Header, u budget.Unit, l *budget.Limit, s budget.LineState, at time.Time) {
-	var prefix string
-	switch u {
-	case budget.Requests:
-		prefix = "Anthropic-Ratelimit-Requests"
-	case budget.Tokens:
-		prefix = "Anthropic-Ratelimit-Tokens"
-	case budget.InputTokens:
-		prefix = "Anthropic-Ratelimit-Input-Tokens"
-	case budget.OutputTokens:
-		prefix = "Anthropic-Ratelimit-Output-Tokens"
-	default:
-		return
-	}
-	h[prefix+"-Limit"] = []string{strconv.FormatInt(l.Amount, 10)}
-	h[prefix+"-Remaining"] = []string{strconv.FormatInt(max(s.Remaining, 0), 10)}
-	h[prefix+"-Reset"] = []string{at.Add(roundUp(s.Reset, time.Second)).UTC().Format(time.RFC3339)}
 }
 
 // draftLimits writes RateLimit-Policy and RateLimit: a list with one item for
@@ -104,7 +78,7 @@ func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightes
 		policy = strconv.AppendQuote(append(policy, ";qu="...), quotaUnit(l))
 		state = strconv.AppendQuote(state, l.Name)
 		state = strconv.AppendInt(append(state, ";r="...), whole(l, max(s.Remaining, 0)), 10)
-		state = strconv.AppendInt(append(state, ";t="...), int64(roundUp(resetOf(v, i), time.Second)/time.Second), 10)
+		state = strconv.AppendInt(append(state, ";t="...), int64(dialect.RoundUp(resetOf(v, i), time.Second)/time.Second), 10)
 	}
 	if len(policy) == 0 {
 		return
@@ -168,8 +142,6 @@ func window(l *budget.Limit, at time.Time) time.Duration {
 	return end.Sub(start)
 }
 
-func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1).Truncate(unit) }
-
 // copyAnswerHeader copies the provider's headers that concern the client: all
 // but hop-by-hop ones, those that only the gateway may set, those that may hold a
 // credential of the shared account, and the account's limits, which are shown
@@ -221,9 +193,10 @@ func connectionTokens(h http.Header) map[string]bool {
 	return drop
 }
 
-// accountLimit tells whether a provider's header describes the limits of the
-// account that all clients share.
+// accountStarts are the starts of headers about the account that all clients
+// share.
+var accountStarts = registry.Signals().Account
+
 func accountLimit(name string) bool {
-	return strings.HasPrefix(name, "X-Ratelimit") || strings.HasPrefix(name, "Ratelimit") ||
-		strings.HasPrefix(name, "Anthropic-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Priority-") || strings.HasPrefix(name, "Anthropic-Fast-")
+	return slices.ContainsFunc(accountStarts, func(start string) bool { return strings.HasPrefix(name, start) })
 }

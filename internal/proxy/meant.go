@@ -25,8 +25,12 @@ func (g *Gateway) paths() []string {
 			}
 		}
 	}
-	for _, l := range listings {
-		all = append(all, l.path)
+	for _, d := range g.Dialects {
+		for _, path := range d.Profile().Listing.Paths {
+			if path = shownPath(path); !slices.Contains(all, path) {
+				all = append(all, path)
+			}
+		}
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
@@ -104,18 +105,13 @@ func (r *Rules) model(team *tenant.Team, name string) (*Model, error) {
 	}
 }
 
-// speaks tells whether a provider's dialect serves calls of a client's dialect.
-func speaks(provider, client string) bool {
-	return provider == client || (client == "openai" && provider == "azure") || (client == "azure" && provider == "openai")
-}
-
 func targetsFor(m *Model, client string) []upstream.Target {
-	if i := slices.IndexFunc(m.Targets, func(t upstream.Target) bool { return !speaks(t.Provider.Dialect, client) }); i < 0 {
+	if i := slices.IndexFunc(m.Targets, func(t upstream.Target) bool { return !registry.Serves(t.Provider.Dialect, client) }); i < 0 {
 		return m.Targets
 	}
 	var able []upstream.Target
 	for _, t := range m.Targets {
-		if speaks(t.Provider.Dialect, client) {
+		if registry.Serves(t.Provider.Dialect, client) {
 			able = append(able, t)
 		}
 	}
@@ -137,7 +133,7 @@ func (g *Gateway) wrongDialect(name string, m *Model) error {
 // endpointOf is where a client has calls sent to a provider of some dialect.
 func (g *Gateway) endpointOf(provider string) string {
 	for _, d := range g.Dialects {
-		if !speaks(provider, d.Name()) {
+		if !registry.Serves(provider, d.Name()) {
 			continue
 		}
 		for _, e := range d.Endpoints() {

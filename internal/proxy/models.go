@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -13,85 +14,87 @@ import (
 	"llmgw/internal/fault"
 )
 
-// listings are the paths at which clients look for what they may choose. A path
-// that ends with a parameter shows one model, whose name may hold slashes.
-var listings = []struct {
-	path  string
-	shape func(*http.Request) shape
-}{
-	{"/v1/models", shapeOf},
-	{"/v1/models/:model", shapeOf},
-	{"/models", shapeOf},
-	{"/models/:model", shapeOf},
-	{"/openai/v1/models", always(openAIShape)},
-	{"/openai/v1/models/:model", always(openAIShape)},
-	{"/openai/models", always(azureShape)},
-	{"/openai/models/:model", always(azureShape)},
-	{"/openai/deployments", always(azureShape)},
-	{"/openai/deployments/:model", always(azureShape)},
-	{"/v1beta/models", always(geminiShape)},
-	{"/v1beta/models/:model", always(geminiShape)},
-	{"/v1alpha/models", always(geminiShape)},
-	{"/v1alpha/models/:model", always(geminiShape)},
-	{"/api/tags", always(ollamaShape)},
-}
-
-// shapeOf is the shape for a client of one of the APIs that share a path: each
-// sends what no other does.
-func shapeOf(r *http.Request) shape {
-	switch {
-	case r.Header.Get("Anthropic-Version") != "":
-		return anthropicShape
-	case r.Header.Get("X-Goog-Api-Key") != "" || r.Header.Get("X-Goog-Api-Client") != "" || r.URL.Query().Has("key"):
-		return geminiShape
-	default:
-		return openAIShape
+// listings are the dialects with a listing at each path, as the path is routed.
+func (g *Gateway) listings() map[string][]dialect.Dialect {
+	at := map[string][]dialect.Dialect{}
+	for _, d := range g.Dialects {
+		for _, path := range d.Profile().Listing.Paths {
+			at[path] = append(at[path], d)
+		}
 	}
+	return at
 }
 
-func always(s shape) func(*http.Request) shape { return func(*http.Request) shape { return s } }
+// askedOf is the one of several dialects with a listing at r's path whose client
+// has sent r.
+func askedOf(listed []dialect.Dialect, r *http.Request) dialect.Dialect {
+	query := r.URL.Query()
+	for _, d := range listed {
+		if asks := d.Profile().Listing.Asks; asks != nil && asks(dialect.Header(r.Header), query) {
+			return d
+		}
+	}
+	return listed[0]
+}
 
-// routeListings adds the listings, and what else Ollama's clients look for.
+// routeListings adds the listings, and what else clients look for.
 func (g *Gateway) routeListings(e *gin.Engine) {
-	for _, l := range listings {
-		prefix, one := strings.CutSuffix(l.path, ":model")
-		if !one {
-			e.GET(l.path, func(c *gin.Context) { g.listModels(c, l.shape(c.Request), l.path) })
-			continue
-		}
-		if strings.HasPrefix(prefix, "/openai/") { // below which there is more than models
-			prefix += ":model"
-		} else {
-			prefix += "*model"
-		}
-		e.GET(prefix, func(c *gin.Context) {
+	for path, listed := range g.listings() {
+		pattern := shownPath(path)
+		e.GET(path, func(c *gin.Context) {
+			d := askedOf(listed, c.Request)
+			if pattern == path && !strings.HasSuffix(path, ":model") {
+				g.listModels(c, d, path)
+				return
+			}
 			name := strings.TrimPrefix(c.Param("model"), "/")
-			g.showModel(c, l.shape(c.Request), l.path, func(*record) (string, error) { return name, nil })
+			g.showModel(c, d, pattern, func(*record) (string, error) { return name, nil })
 		})
 	}
-	e.POST("/api/show", func(c *gin.Context) {
-		g.showModel(c, ollamaShape, "/api/show", func(rec *record) (string, error) { return g.shownModel(c, rec.caller) })
-	})
-	e.GET("/api/ps", func(c *gin.Context) {
-		g.models(c, ollamaShape, "/api/ps", func(rec *record, _ []*Model) { // no model is loaded here
-			rec.ok()
-			c.JSON(http.StatusOK, gin.H{"models": []gin.H{}})
-		})
-	})
-	e.GET("/api/version", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"version": ollamaVersion}) })
+	for _, d := range g.Dialects {
+		l := d.Profile().Listing
+		if l.Show != "" {
+			e.POST(l.Show, func(c *gin.Context) {
+				g.showModel(c, d, l.Show, func(rec *record) (string, error) { return g.shownModel(c, rec.caller) })
+			})
+		}
+		for path, page := range l.Pages {
+			e.GET(path, func(c *gin.Context) {
+				g.models(c, d, path, func(rec *record, _ []*Model) {
+					rec.ok()
+					c.JSON(http.StatusOK, page)
+				})
+			})
+		}
+		for path, page := range l.Public {
+			e.GET(path, func(c *gin.Context) { c.JSON(http.StatusOK, page) })
+		}
+	}
 }
+
+// shownPath is the path of a listing as others are told of it.
+func shownPath(path string) string { return strings.Replace(path, "/*", "/:", 1) }
 
 // listModels lists the models that the caller's key may use.
-func (g *Gateway) listModels(c *gin.Context, s shape, path string) {
-	g.models(c, s, path, func(rec *record, usable []*Model) {
+func (g *Gateway) listModels(c *gin.Context, d dialect.Dialect, path string) {
+	g.models(c, d, path, func(rec *record, usable []*Model) {
 		rec.ok()
-		c.JSON(http.StatusOK, s.all(usable))
+		all := make([]dialect.Listed, len(usable))
+		for i, m := range usable {
+			all[i] = m.listed()
+		}
+		c.JSON(http.StatusOK, d.Profile().Listing.All(all))
 	})
+}
+
+// listed is what a listing shows of m.
+func (m *Model) listed() dialect.Listed {
+	return dialect.Listed{Name: m.Name, Owner: m.Targets[0].Provider.Name, Created: time.Unix(m.Created, 0).UTC(), MaxOutput: m.Rules.MaxOutput}
 }
 
 // showModel shows one model; one that the key may not use does not exist.
-func (g *Gateway) showModel(c *gin.Context, s shape, path string, named func(*record) (string, error)) {
-	g.models(c, s, path, func(rec *record, usable []*Model) {
+func (g *Gateway) showModel(c *gin.Context, d dialect.Dialect, path string, named func(*record) (string, error)) {
+	g.models(c, d, path, func(rec *record, usable []*Model) {
 		name, err := named(rec)
 		if err != nil {
 			g.refuse(c.Writer, rec, err)
@@ -106,7 +109,7 @@ func (g *Gateway) showModel(c *gin.Context, s shape, path string, named func(*re
 			return
 		}
 		rec.ok()
-		c.JSON(http.StatusOK, s.one(usable[i]))
+		c.JSON(http.StatusOK, d.Profile().Listing.One(usable[i].listed()))
 	})
 }
 
@@ -134,8 +137,8 @@ const maxShown = 64 << 10
 
 // models identifies the caller and hands the models that it may use, in the API
 // whose client asks, to answer.
-func (g *Gateway) models(c *gin.Context, s shape, pattern string, answer func(*record, []*Model)) {
-	rt := route{dialect: g.dialectNamed(s.dialect), endpoint: dialect.Endpoint{Method: c.Request.Method, Pattern: pattern}}
+func (g *Gateway) models(c *gin.Context, d dialect.Dialect, pattern string, answer func(*record, []*Model)) {
+	rt := route{dialect: d, endpoint: dialect.Endpoint{Method: c.Request.Method, Pattern: pattern}}
 	rec := g.begin(c.Writer, c.Request, rt)
 	defer g.record(rec)
 	rules := g.rules.Load()
@@ -145,15 +148,10 @@ func (g *Gateway) models(c *gin.Context, s shape, pattern string, answer func(*r
 		return
 	}
 	usable := rules.usable(who)
-	if s.own { // else a client would choose what it cannot call
-		usable = slices.DeleteFunc(usable, func(m *Model) bool { return len(targetsFor(m, s.dialect)) == 0 })
+	if d.Profile().Listing.Own { // else a client would choose what it cannot call
+		usable = slices.DeleteFunc(usable, func(m *Model) bool { return len(targetsFor(m, d.Name())) == 0 })
 	}
 	answer(rec, usable)
-}
-
-// dialectNamed is the dialect of that name, which must be there.
-func (g *Gateway) dialectNamed(name string) dialect.Dialect {
-	return g.Dialects[max(0, slices.IndexFunc(g.Dialects, func(d dialect.Dialect) bool { return d.Name() == name }))]
 }
 
 // usable are the models that who may use, by name: those that are configured,

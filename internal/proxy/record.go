@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
 	"llmgw/internal/telemetry"
@@ -98,7 +99,7 @@ func (rec *record) planned(w http.ResponseWriter, p *plan) {
 func (rec *record) endUpstream(span *telemetry.Span, used tokens.Usage) {
 	if to := rec.target.Provider; to != nil {
 		span.Reach(telemetry.Destination{
-			Operation: string(rec.plan.call.Endpoint.Operation), Provider: to.Name, Dialect: to.Dialect, Flavor: to.Flavor,
+			Operation: string(rec.plan.call.Endpoint.Operation), Provider: to.Name, System: registry.Flavor(to.Dialect, to.Flavor).System,
 			Model: rec.modelThere(), BaseURL: to.BaseURL, Attempts: rec.attempts,
 		})
 	}
@@ -111,7 +112,7 @@ func (rec *record) endUpstream(span *telemetry.Span, used tokens.Usage) {
 func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
 	rec.held, rec.caller = held, p.caller // which a reload may have changed while it waited
 	if held.mode != Shadow {
-		writeLimits(w.Header(), p.dialect.Name(), p.lines, held.verdict)
+		writeLimits(w.Header(), p.dialect.Profile(), p.lines, held.verdict)
 	}
 	if held.verdict.Degraded {
 		w.Header()["X-Llmgw-Degraded"] = []string{"true"}

@@ -8,6 +8,7 @@ import (
 
 	"llmgw/internal/budget"
 	"llmgw/internal/dialect/openai"
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/fault"
 )
 
@@ -112,7 +113,7 @@ func TestWhatALimitHasLeftIsNotInventedWhileItCannotBeAsked(t *testing.T) {
 func TestASmallBudgetOfDollarsIsShownInMillionths(t *testing.T) {
 	l := &budget.Limit{Place: "team/t", Scope: budget.Team, Name: "day", Unit: budget.USD, Amount: 900_000, Period: budget.Day, Algorithm: budget.CalendarUsage, Location: time.UTC}
 	w := httptest.NewRecorder()
-	writeLimits(w.Header(), "openai", []budget.Line{{Limit: l}}, budget.Verdict{Binding: -1, At: time.Date(2026, 4, 10, 0, 0, 0, 0, time.UTC), Lines: []budget.LineState{{Remaining: 654_321}}})
+	writeLimits(w.Header(), openai.New().Profile(), []budget.Line{{Limit: l}}, budget.Verdict{Binding: -1, At: time.Date(2026, 4, 10, 0, 0, 0, 0, time.UTC), Lines: []budget.LineState{{Remaining: 654_321}}})
 	if got, want := w.Header().Get("Ratelimit"), `"day";r=654321;t=0`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -219,7 +220,7 @@ func TestTheTightestLimitOfEachUnitIsTold(t *testing.T) {
 		{Remaining: 19},
 	}}
 	w := httptest.NewRecorder()
-	writeLimits(w.Header(), "openai", lines, v)
+	writeLimits(w.Header(), openai.New().Profile(), lines, v)
 	for name, want := range map[string]string{
 		"X-Ratelimit-Limit-Tokens":       "40000",
 		"X-Ratelimit-Remaining-Tokens":   "512",
@@ -233,7 +234,7 @@ func TestTheTightestLimitOfEachUnitIsTold(t *testing.T) {
 		}
 	}
 	w = httptest.NewRecorder()
-	writeLimits(w.Header(), "anthropic", lines, v)
+	writeLimits(w.Header(), registry.Profile("anthropic"), lines, v)
 	if got, want := w.Header().Get("Anthropic-Ratelimit-Tokens-Reset"), "2026-04-10T00:01:00Z"; got != want {
 		t.Errorf("Anthropic's reset: got %q, want %q", got, want)
 	}

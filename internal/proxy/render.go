@@ -38,8 +38,8 @@ func writeRetry(h http.Header, e *fault.Error) {
 	case e.NoRetry:
 		h.Set("X-Should-Retry", "false")
 	case e.Wait > 0:
-		h.Set("Retry-After", strconv.FormatInt(max(1, int64(roundUp(e.Wait, time.Second)/time.Second)), 10))
-		h.Set("Retry-After-Ms", strconv.FormatInt(int64(roundUp(e.Wait, time.Millisecond)/time.Millisecond), 10))
+		h.Set("Retry-After", strconv.FormatInt(max(1, int64(dialect.RoundUp(e.Wait, time.Second)/time.Second)), 10))
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64(dialect.RoundUp(e.Wait, time.Millisecond)/time.Millisecond), 10))
 		h.Set("X-Should-Retry", "true")
 	}
 }
@@ -54,6 +54,6 @@ func hint(h http.Header, now time.Time) {
 		h.Del("Retry-After-Ms")
 		h.Set("X-Should-Retry", "false")
 	case wait > 0 && h.Get("Retry-After-Ms") == "":
-		h.Set("Retry-After-Ms", strconv.FormatInt(int64(roundUp(wait, time.Millisecond)/time.Millisecond), 10))
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64(dialect.RoundUp(wait, time.Millisecond)/time.Millisecond), 10))
 	}
 }

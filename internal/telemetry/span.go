@@ -47,8 +47,7 @@ const (
 type Destination struct {
 	Operation string // gen_ai.operation.name
 	Provider  string // its name in the configuration
-	Dialect   string // openai, azure, anthropic, …
-	Flavor    string // of the openai dialect
+	System    string // gen_ai.provider.name
 	Model     string // as the provider names it
 	BaseURL   string
 	Attempts  int // tries until it came there, itself included; 0 and 1 are not shown
@@ -121,7 +120,7 @@ func (s *Span) Reach(to Destination) {
 	if s == nil || !s.span.IsRecording() {
 		return
 	}
-	provider := providerName(to)
+	provider := to.System
 	s.within.span.SetAttributes(attribute.String("gen_ai.provider.name", provider))
 	s.span.SetName(to.Operation + " " + to.Model)
 	set := attributes{
@@ -203,27 +202,4 @@ func (a *attributes) server(base string) {
 		port = map[string]int{"http": 80, "https": 443}[u.Scheme]
 	}
 	*a = append(*a, attribute.Int("server.port", port))
-}
-
-// providerName is the conventions' name of a provider, or our dialect's where
-// they have none.
-func providerName(to Destination) string {
-	name := to.Dialect
-	if name == "openai" && to.Flavor != "" {
-		name = to.Flavor
-	}
-	switch name {
-	case "azure":
-		return "azure.ai.openai"
-	case "bedrock":
-		return "aws.bedrock"
-	case "gemini":
-		return "gcp.gemini"
-	case "mistral":
-		return "mistral_ai"
-	case "xai":
-		return "x_ai"
-	default:
-		return name
-	}
 }

@@ -152,7 +152,7 @@ func oneRequest(t *testing.T, tracing *Tracing) http.Header {
 	span.Ask(asked)
 	_, call := span.Upstream(ctx, "chat", out)
 	call.Reach(Destination{
-		Operation: "chat", Provider: "azure-eu", Dialect: "azure", Model: "gpt-4o-2024-11-20", BaseURL: "https://eu.example.com/", Attempts: 2,
+		Operation: "chat", Provider: "azure-eu", System: "azure.ai.openai", Model: "gpt-4o-2024-11-20", BaseURL: "https://eu.example.com/", Attempts: 2,
 	})
 	answered := Answered{
 		Status: 200, ID: "chatcmpl-1", Model: "gpt-4o-2024-11-20", Finish: "stop", Outcome: "completed",
@@ -223,18 +223,6 @@ func hexOf(id []byte) string {
 		out.WriteByte(digits[b&15])
 	}
 	return out.String()
-}
-
-func TestProvidersHaveTheNamesOfTheConventions(t *testing.T) {
-	for _, s := range []struct{ dialect, flavor, want string }{
-		{"openai", "", "openai"}, {"openai", "openai", "openai"}, {"openai", "mistral", "mistral_ai"}, {"openai", "xai", "x_ai"},
-		{"openai", "deepseek", "deepseek"}, {"openai", "vllm", "vllm"}, {"azure", "", "azure.ai.openai"}, {"anthropic", "", "anthropic"},
-		{"gemini", "", "gcp.gemini"}, {"bedrock", "", "aws.bedrock"}, {"cohere", "", "cohere"}, {"ollama", "", "ollama"},
-	} {
-		if got := providerName(Destination{Dialect: s.dialect, Flavor: s.flavor}); got != s.want {
-			t.Errorf("%s %s: got %s, want %s", s.dialect, s.flavor, got, s.want)
-		}
-	}
 }
 
 func TestAFailureIsAnErrorOfTheSpan(t *testing.T) {

@@ -24,16 +24,16 @@ func TestProvidersCountTokensInTheirOwnWays(t *testing.T) {
 		{"of others once", "bedrock", "", "amazon.nova-pro-v1:0", 1500, 250},
 		{"Mistral", "openai", "mistral", "mistral-large", 1500, 1050},
 	} {
-		p := &Provider{Dialect: s.dialect, Flavor: s.flavor}
-		if got := atArrival(p, 1000, 500); got != s.arrival {
+		q := (&Provider{Dialect: s.dialect, Flavor: s.flavor}).flavor().Quota
+		if got := q.Arrival(1000, 500); got != s.arrival {
 			t.Errorf("%s: %d at arrival, want %d", s.what, got, s.arrival)
 		}
-		if got := atEnd(p, s.model, used); got != s.end {
+		if got := q.Used(s.model, used); got != s.end {
 			t.Errorf("%s: %d at the end, want %d", s.what, got, s.end)
 		}
 	}
 	absurd := tokens.Usage{Input: 10, CachedInput: 90, Output: tokens.MaxCount}
-	if got := atEnd(&Provider{Dialect: "bedrock"}, "claude", absurd); got != tokens.MaxCount {
+	if got := (&Provider{Dialect: "bedrock"}).flavor().Quota.Used("claude", absurd); got != tokens.MaxCount {
 		t.Errorf("an absurd usage counts %d", got)
 	}
 }

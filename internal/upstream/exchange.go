@@ -59,7 +59,7 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	sent := time.Now()
 	resp, failed, err := send(ctx, a.connections, p, out) //nolint:bodyclose // its Response is closed
 	if err != nil {                                       // the caller left
-		a.turn.settle(1, atArrival(p, r.job.Input, 0))
+		a.turn.settle(1, p.flavor().Quota.Arrival(r.job.Input, 0))
 		return outcome{err: fault.From(err)}
 	}
 	if failed != nil {
@@ -68,7 +68,7 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 	}
 	c.observer.UpstreamRequest(p.Name, resp.StatusCode)
 	keep(resp.Header, a.key.secret)
-	told := read(p.Flavor, resp.Header, time.Now())
+	told := read(p.flavor(), resp.Header, time.Now())
 	a.key.tell(told)
 	c.heed(p.Name, a.key.pacer, told)
 	response := r.response(a, resp, out)

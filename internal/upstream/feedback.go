@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/dialect"
+	"llmgw/internal/dialect/registry"
 )
 
 // What providers tell of their limits differs in names, in how a time is
@@ -25,37 +27,17 @@ type told struct {
 // longestWait bounds a wait that a provider asks for: more is no wait but an end.
 const longestWait = 30 * 24 * time.Hour
 
-// The headers that tell what is left by the minute, the most telling first.
-var (
-	requestsHeaders = []string{
-		"X-Ratelimit-Remaining-Requests",         // OpenAI, Azure, compatible ones
-		"Anthropic-Ratelimit-Requests-Remaining", // Anthropic
-		"X-Ratelimit-Remaining-Req-Minute",       // Mistral
-		"X-Ratelimit-Limit-Req-Minute-Remaining", // Mistral, as some write it
-		"X-Ratelimit-Remaining-Requests-Minute",  // Cerebras
-		"Ratelimit-Remaining",                    // IETF drafts up to 07
-	}
-	tokensHeaders = []string{
-		"X-Ratelimit-Remaining-Tokens",
-		"X-Ratelimit-Remaining-Project-Tokens",
-		"Anthropic-Ratelimit-Tokens-Remaining",
-		"Anthropic-Ratelimit-Input-Tokens-Remaining",
-		"X-Ratelimit-Remaining-Tokens-Minute",
-		"X-Ratelimitbysize-Remaining-Minute",
-		"Ratelimitbysize-Remaining",
-		"X-Ratelimit-Remaining-Tokens-Prompt", // Fireworks
-		"X-Ratelimit-Remaining-Tokens-Generated",
-	}
-)
+// signals are those of all providers.
+var signals = registry.Signals()
 
 // read tells what an answer's header says, at now.
-func read(flavor string, h http.Header, now time.Time) told {
+func read(f *dialect.Flavor, h http.Header, now time.Time) told {
 	t := told{
-		requests: fewest(h, requestsHeaders), tokens: fewest(h, tokensHeaders),
+		requests: fewest(h, signals.Requests), tokens: fewest(h, signals.Tokens),
 		retryAfter: RetryAfter(h, now),
 	}
-	if flavor == "groq" {
-		t.requests = -1 // Groq's is about the day
+	if f.DailyRequests {
+		t.requests = -1
 	}
 	return t
 }
@@ -89,18 +71,10 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 // providers that send no Retry-After.
 func resetAfter(h http.Header, now time.Time) time.Duration {
 	var longest time.Duration
-	for _, limit := range [...]struct{ left, reset string }{
-		{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
-		{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
-		{"X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
-		{"Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
-		{"Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset"},
-		{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
-		{"Ratelimitbysize-Remaining", "Ratelimitbysize-Reset"},
-	} {
-		left := h.Get(limit.left)
-		if left == "0" || left == "" && limit.left == "X-Ratelimit-Remaining" {
-			longest = max(longest, moment(h.Get(limit.reset), now))
+	for _, limit := range signals.Resets {
+		left := h.Get(limit.Remaining)
+		if left == "0" || left == "" && limit.Remaining == "X-Ratelimit-Remaining" {
+			longest = max(longest, moment(h.Get(limit.At), now))
 		}
 	}
 	return longest

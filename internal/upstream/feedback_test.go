@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/dialect/registry"
 	"llmgw/internal/testenv"
 )
 
@@ -42,7 +43,7 @@ func TestEveryProvidersHeadersAreUnderstood(t *testing.T) {
 		{"numbers that are none", "openai", head("x-ratelimit-remaining-requests", "many", "x-ratelimit-remaining-tokens", "-5"), -1, -1},
 		{"a number beyond all bounds", "openai", head("x-ratelimit-remaining-tokens", "99999999999999999999"), -1, -1},
 	} {
-		got := read(s.flavor, s.header, morning)
+		got := read(registry.Flavor("", s.flavor), s.header, morning)
 		if got.requests != s.requests || got.tokens != s.tokens {
 			t.Errorf("%s: %d requests and %d tokens are left, want %d and %d", s.what, got.requests, got.tokens, s.requests, s.tokens)
 		}
@@ -210,7 +211,7 @@ func FuzzFeedbackNeverPanics(f *testing.F) {
 		if after := judge(status, readError([]byte(body)), h, morning).after; after < 0 || after > longestWait {
 			t.Errorf("a wait of %s", after)
 		}
-		if got := read("openai", h, morning); got.tokens < -1 || got.retryAfter < 0 || got.retryAfter > longestWait {
+		if got := read(registry.Flavor("", ""), h, morning); got.tokens < -1 || got.retryAfter < 0 || got.retryAfter > longestWait {
 			t.Errorf("read %+v", got)
 		}
 	})

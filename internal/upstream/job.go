@@ -44,4 +44,4 @@ type Job struct {
 }
 
 // tokens is what p counts of the job when it arrives.
-func (j *Job) tokens(p *Provider) tokens.Count { return atArrival(p, j.Input, j.Output) }
+func (j *Job) tokens(p *Provider) tokens.Count { return p.flavor().Quota.Arrival(j.Input, j.Output) }

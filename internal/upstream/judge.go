@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"llmgw/internal/dialect"
 )
 
 // width is how much of a provider an answer speaks about.
@@ -93,29 +95,6 @@ func (e errorBody) wide() bool {
 	return named && !ofModel || strings.Contains(e.message, "all models")
 }
 
-// The names by which providers refuse a credential whatever it is used for.
-var refusals = []string{
-	"invalid_api_key", "account_deactivated", "organization_deactivated", "organization_restricted", "access_terminated", // OpenAI, Groq
-	"API_KEY_INVALID", "API_KEY_EXPIRED", "CONSUMER_INVALID", "CONSUMER_SUSPENDED", "ACCESS_TOKEN_EXPIRED", // Google
-	"UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "IncompleteSignatureException", "MissingAuthenticationTokenException", // AWS
-}
-
-// The names of a quota that is used up.
-var spendings = []string{
-	"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error", "BILLING_DISABLED",
-	"enforced_spend_limit_reached", "contract_spend_limit_reached",
-}
-
-// The starts of messages that name no code of their own. Only the start counts:
-// what follows may repeat what the client sent.
-var (
-	refusalStarts  = []string{"This organization has been disabled", "Your organization has been disabled", "API key expired", "API key not valid"}
-	spendingStarts = []string{
-		"Your credit balance is too low", "You have reached your specified ", // Anthropic, as a 400
-		"Your account is not active, please check your billing",
-	}
-)
-
 // ofCredential is the judgement of an answer that is about the gateway's
 // credential and not about the request: its secret, its organization, its money or
 // what it may use. It reports whether the answer is one.
@@ -131,13 +110,13 @@ func (e errorBody) ofCredential(status int, h http.Header) (judgement, bool) {
 		return judgement{}, false
 	case e.perDay():
 		j.rests, j.width = spent, modelOfKey
-	case named(spendings) || starts(e.message, spendingStarts) || e.usedUp():
+	case named(signals.Spent) || dialect.AnyIn(signals.SpentPhrases, e.message):
 		j.rests = spent
 	case status == http.StatusPaymentRequired:
 		if !strings.Contains(e.message, "can only afford") { // a smaller request would be served
 			j.rests = spent
 		}
-	case named(refusals) || starts(e.message, refusalStarts):
+	case named(signals.Refused) || dialect.AnyIn(signals.RefusedPhrases, e.message):
 		j.rests = refused
 	case status == http.StatusUnauthorized || status == 498: // Cohere's
 		j.rests = refused
@@ -152,21 +131,10 @@ func (e errorBody) ofCredential(status int, h http.Header) (judgement, bool) {
 	return j, true
 }
 
-// usedUp reports whether a message says so in its own words: xAI's credits, a
-// month of Cohere's trial.
-func (e errorBody) usedUp() bool {
-	return strings.HasPrefix(e.message, "Your team ") && strings.Contains(e.message, "used all available credits") ||
-		strings.HasPrefix(e.message, "You are using a Trial key, which is limited to") && strings.Contains(e.message, "/ month")
-}
-
-func starts(s string, with []string) bool {
-	return slices.ContainsFunc(with, func(start string) bool { return strings.HasPrefix(s, start) })
-}
-
 // perDay reports whether a day's quota of a model is used up. What Google asks to
 // wait for then is not when the day ends.
 func (e errorBody) perDay() bool {
-	return strings.HasPrefix(e.message, "Too many tokens per day") || // Bedrock
+	return dialect.AnyIn(signals.DailyPhrases, e.message) ||
 		slices.ContainsFunc(e.details, func(d detail) bool {
 			for _, v := range d.Violations {
 				if strings.Contains(v.QuotaID, "PerDay") {

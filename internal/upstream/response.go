@@ -48,7 +48,7 @@ func (r *Response) Trailer() http.Header {
 // what the provider counts of that instead of the estimate, and its slot is free. The first call counts. It
 // never blocks.
 func (r *Response) Settle(used tokens.Usage) {
-	n := atEnd(r.Target.Provider, r.model, used)
+	n := r.Target.Provider.flavor().Quota.Used(r.model, used)
 	if r.kept {
 		n = max(n, r.turn.counted())
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
 
 	"llmgw/internal/dialect"
@@ -237,26 +238,15 @@ func hasMember(c *dialect.Call, key string) bool {
 
 // apiOf is how answers to a call are read. The provider's flavor is that
 // of its configuration, and never guessed from an answer.
-func apiOf(c *dialect.Call, flavor string) *watch.API {
-	o := c.Endpoint.Operation
-	switch o {
+func apiOf(c *dialect.Call, f *flavor) *watch.API {
+	switch c.Endpoint.Operation {
 	case dialect.Chat:
-		switch flavor {
-		case "", "openai":
-			if hasMember(c, "web_search_options") {
-				return searchingChat
-			}
-		case "groq":
-			return groqChat
-		case "llamacpp":
-			return llamaChat
+		if f.searching != nil && hasMember(c, "web_search_options") {
+			return f.searching
 		}
-		return chat
+		return cmp.Or(f.chat, chat)
 	case dialect.Completion:
-		if flavor == "llamacpp" {
-			return llamaCompletion
-		}
-		return completion
+		return cmp.Or(f.completion, completion)
 	case dialect.Responses, dialect.Stored:
 		return responses
 	case dialect.Images, dialect.Speech, dialect.Transcribe:

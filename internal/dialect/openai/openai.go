@@ -3,7 +3,8 @@
 //
 // This file has the Dialect and its endpoints; parse.go and form.go read
 // requests, prepare.go makes outbound ones, and azure.go those to Azure;
-// answers.go says how answers are read; refuse.go writes the gateway's own.
+// answers.go says how answers are read; refuse.go writes the gateway's own;
+// flavors.go says how other providers differ, profile.go what others must know.
 package openai
 
 import (
@@ -98,5 +99,5 @@ func (Dialect) Endpoints() []dialect.Endpoint {
 
 // Meter implements dialect.Dialect.
 func (Dialect) Meter(c *dialect.Call, a dialect.Answer, o dialect.MeterOptions) dialect.Meter {
-	return watch.New(apiOf(c, o.Flavor), c, a, o)
+	return watch.New(apiOf(c, flavorOf(o.Flavor)), c, a, o)
 }

@@ -70,17 +70,18 @@ func bodyOf(c *dialect.Call, to dialect.Upstream) (body [][]byte, injected bool)
 	if boundary, ok := multipart(c.Header); ok {
 		return formBody(c, to, boundary), false
 	}
+	f := flavorOf(to.Flavor)
 	var edits []request.Edit
 	if to.Model != "" && (to.Model != c.Model || inPath(c)) {
 		edits = append(edits, request.Member(c, "model", request.AppendString(nil, to.Model)))
 	}
-	if to.InjectUsage && c.Stream && !c.WantsUsage && canInject(c) && !alwaysReports(to.Flavor) {
+	if to.InjectUsage && c.Stream && !c.WantsUsage && canInject(c) && !f.reports {
 		edits = append(edits, inject(c))
 		injected = true
 	}
-	if to.MaxOutput > 0 && !c.Bounded(to.Flavor) && c.MaxOutputParam != "" {
+	if to.MaxOutput > 0 && !c.Bounded(&f.Flavor) && c.MaxOutputParam != "" {
 		value := strconv.AppendInt(nil, int64(to.MaxOutput), 10)
-		edits = append(edits, request.Member(c, boundParam(c, to.Flavor), value))
+		edits = append(edits, request.Member(c, boundParam(c, f), value))
 	}
 	return request.Splice(c.Request.Body, edits), injected
 }
@@ -101,24 +102,10 @@ func inject(c *dialect.Call) request.Edit {
 	return request.MemberOf(body, c.StreamOptions.Start, "include_usage", []byte("true"))
 }
 
-// alwaysReports tells which flavors report usage unasked. Their clients read it
-// there, and some servers do not know the option.
-func alwaysReports(flavor string) bool {
-	switch flavor {
-	case "mistral", "perplexity", "deepseek", "groq", "openrouter", "fireworks":
-		return true
-	}
-	return false
-}
-
-// boundParam is the member that bounds a call's output: OpenAI's newer name for
-// chat is not known everywhere.
-func boundParam(c *dialect.Call, flavor string) string {
-	switch flavor {
-	case "mistral", "deepseek", "openrouter", "together", "fireworks", "perplexity", "lmstudio":
-		if c.Endpoint.Operation == dialect.Chat {
-			return "max_tokens"
-		}
+// boundParam is the member that bounds a call's output.
+func boundParam(c *dialect.Call, f *flavor) string {
+	if c.Endpoint.Operation == dialect.Chat && f.bound != "" {
+		return f.bound
 	}
 	return c.MaxOutputParam
 }
