@@ -4,8 +4,9 @@
 // values, and it changes nothing.
 //
 // This file has kinds, places and errors; skip.go passes over values and
-// validates them; walk.go walks objects and arrays; string.go and number.go read
-// scalars; push.go, with pushtext.go, reads a text that arrives in pieces.
+// validates them; walk.go walks objects and arrays, with a look at the keys
+// within their values if wanted; string.go and number.go read scalars; push.go,
+// with pushtext.go, reads a text that arrives in pieces.
 //
 // Keys are exact: case matters, escapes are decoded. Invalid UTF-8 inside
 // strings is accepted and reads as U+FFFD, as encoding/json does. Everything

@@ -13,24 +13,37 @@ func Skip(data []byte, at int) (int, error) {
 		return at, &Error{max(at, 0), "a value is missing"}
 	}
 	if c := data[at]; c == '{' || c == '[' {
-		return skipNested(data, at)
+		return skipNested(data, at, nil)
 	}
 	return skipScalar(data, at)
 }
 
+// Look is called with the key, quotes included, of each member that a walk passes.
+// It reports whether the walk looks into the member's value, too. depth is 0 for
+// the members of the object that is walked, and grows with each array or object.
+type Look func(key []byte, depth int) (into bool)
+
 // skipNested is an automaton with one bit for each open level: whether it is an
-// object. It never recurses, so that depth costs nothing.
-func skipNested(data []byte, at int) (int, error) {
+// object. It recurses only once, to pass what look does not want to look into, so
+// that depth costs nothing. A nil look looks into nothing.
+func skipNested(data []byte, at int, look Look) (int, error) {
 	var objects [MaxDepth / 64]uint64
 	depth, i := 0, at
+	into := true // whether the value at i is looked into
 	for {
 		// A value starts at i.
 		if i >= len(data) {
 			return i, &Error{i, "the document ends too early"}
 		}
 		opened := false
-		switch c := data[i]; c {
-		case '{', '[':
+		switch c := data[i]; {
+		case (c == '{' || c == '[') && !into:
+			end, err := skipNested(data, i, nil)
+			if err != nil {
+				return end, err
+			}
+			i = end
+		case c == '{', c == '[':
 			if depth == MaxDepth {
 				return i, &Error{i, fmt.Sprintf("nested deeper than %d levels", MaxDepth)}
 			}
@@ -74,32 +87,37 @@ func skipNested(data []byte, at int) (int, error) {
 				}
 				i = space(data, i+1)
 			}
+			into = true
 			if object {
-				colon, err := skipKey(data, i)
+				key, value, err := skipKey(data, i)
 				if err != nil {
-					return colon, err
+					return value, err
 				}
-				i = colon
+				if look != nil {
+					into = look(data[i:key], depth)
+				}
+				i = value
 			}
 			break
 		}
 	}
 }
 
-// skipKey passes a key, its colon and the space behind it.
-func skipKey(data []byte, at int) (int, error) {
+// skipKey passes a key, its colon and the space behind it. It returns where the
+// key ends and where its value begins; of an error, value is its place.
+func skipKey(data []byte, at int) (key, value int, err error) {
 	if at >= len(data) || data[at] != '"' {
-		return at, &Error{at, "a key is missing"}
+		return at, at, &Error{at, "a key is missing"}
 	}
-	end, err := skipString(data, at)
+	key, err = skipString(data, at)
 	if err != nil {
-		return end, err
+		return key, key, err
 	}
-	end = space(data, end)
-	if end >= len(data) || data[end] != ':' {
-		return end, &Error{end, "a colon is missing"}
+	value = space(data, key)
+	if value >= len(data) || data[value] != ':' {
+		return key, value, &Error{value, "a colon is missing"}
 	}
-	return space(data, end+1), nil
+	return key, space(data, value+1), nil
 }
 
 func skipScalar(data []byte, at int) (int, error) {

@@ -7,14 +7,21 @@ package jsonscan
 //	}
 //
 // Every value is validated as it is passed.
-type Members struct{ level }
+type Members struct {
+	level
+	look Look
+}
 
 // Elements walks the elements of one array, as Members does an object.
 type Elements struct{ level }
 
 // MembersAt returns a walk over the object whose brace stands at offset at. If
 // none stands there the walk is empty and Err says so.
-func MembersAt(data []byte, at int) Members { return Members{open(data, at, '{')} }
+func MembersAt(data []byte, at int) Members { return LookAt(data, at, nil) }
+
+// LookAt is MembersAt with a look at the keys of values that are passed, in the
+// same pass. Keys of an object with a syntax error may have been looked at.
+func LookAt(data []byte, at int, look Look) Members { return Members{open(data, at, '{'), look} }
 
 // ElementsAt returns a walk over the array whose bracket stands at offset at.
 func ElementsAt(data []byte, at int) Elements { return Elements{open(data, at, '[')} }
@@ -77,8 +84,14 @@ func (l *level) enter(closing byte) bool {
 	return true
 }
 
+// pass passes the value at offset at.
 func (l *level) pass(at int) bool {
 	end, err := Skip(l.data, at)
+	return l.passed(at, end, err)
+}
+
+// passed notes the value that was passed.
+func (l *level) passed(at, end int, err error) bool {
 	if err != nil {
 		return l.fail(err)
 	}
@@ -96,12 +109,15 @@ func (m *Members) Next() bool {
 	if !m.enter('}') {
 		return false
 	}
-	at, err := skipKey(m.data, m.next)
+	end, at, err := skipKey(m.data, m.next)
 	if err != nil {
 		return m.fail(err)
 	}
-	end, _ := skipString(m.data, m.next) // skipKey passed it
 	m.key = Span{m.next, end}
+	if m.look != nil && m.look(m.key.Of(m.data), 0) && at < len(m.data) && (m.data[at] == '{' || m.data[at] == '[') {
+		end, err := skipNested(m.data, at, m.look)
+		return m.passed(at, end, err)
+	}
 	return m.pass(at)
 }
 

@@ -15,6 +15,32 @@ func body(n int) []byte {
 	return []byte(`{"model":"gpt-4o","messages":[` + strings.Repeat(message, 1+n/len(message)) + `{"role":"user","content":"?"}],"stream":true,"temperature":0.5,"max_tokens":100,"user":"u"}`)
 }
 
+// session is an agent's conversation of about n bytes: short messages, each with a
+// call of a tool or its result, and tools with schemas.
+func session(n int) []byte {
+	tool := `{"type":"function","function":{"name":"read_file","description":"Read a file.","parameters":{"type":"object","properties":{"path":{"type":"string"},"from":{"type":"integer"}},"required":["path"]}}},`
+	turn := `{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"read_file","arguments":"{\"path\":\"a.go\"}"}}]},` +
+		`{"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"package a\n\nfunc f() int { return 1 }"}]},`
+	return []byte(`{"model":"gpt-4o","stream":true,"tools":[` + strings.Repeat(tool, 20) + `{"type":"web_search"}],"messages":[` +
+		strings.Repeat(turn, 1+n/len(turn)) + `{"role":"user","content":"?"}]}`)
+}
+
+func BenchmarkParseASession(b *testing.B) {
+	for _, size := range []int{16 << 10, 400 << 10} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			text := session(size)
+			r, _ := dialecttest.Request(New(), "POST", "/v1/chat/completions", dialect.Header{"Content-Type": {"application/json"}}, text)
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := New().Parse(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkParseAndPrepare(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10, 400 << 10} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {

@@ -32,6 +32,8 @@ type Body struct {
 	Data    []byte
 	Object  int // where its object starts
 	Members []dialect.Member
+
+	misnamed error // of a member that is nearly a known name, also within values
 }
 
 // Read reads a body that must be one JSON object without duplicate keys. Its
@@ -63,7 +65,8 @@ func Read(r dialect.Request) (Body, error) {
 // read takes the members of b's object and returns where it ends.
 func (b *Body) read() (end int, err error) {
 	b.Members = make([]dialect.Member, 0, 8)
-	m := jsonscan.MembersAt(b.Data, b.Object)
+	var n names
+	m := jsonscan.LookAt(b.Data, b.Object, n.look)
 	for m.Next() {
 		if len(b.Members) == maxMembers {
 			return 0, errMembers
@@ -71,6 +74,7 @@ func (b *Body) read() (end int, err error) {
 		v := m.Value()
 		b.Members = append(b.Members, dialect.Member{Key: name(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
 	}
+	b.misnamed = n.err
 	return m.End(), m.Err()
 }
 
@@ -107,10 +111,8 @@ const fewMembers = 16
 // unique refuses members that two readers could take for different ones: two of
 // one name, or one that is nearly a known name.
 func (b Body) unique() error {
-	for _, m := range b.Members {
-		if err := CheckName(m.Key); err != nil {
-			return err
-		}
+	if b.misnamed != nil {
+		return b.misnamed
 	}
 	if len(b.Members) > fewMembers {
 		seen := make(map[string]bool, len(b.Members))
