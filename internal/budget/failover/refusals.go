@@ -73,8 +73,11 @@ func (t *counters) refusal(line budget.Line, now time.Time) (state budget.LineSt
 // until is up to when a request for cost is sure to be refused.
 func (f *refusal) until(cost int64) time.Time {
 	never := time.Time{}
-	if cost == 0 || cost > f.state.Capacity {
-		return never // nothing is always granted, and newer rules may have more
+	switch {
+	case cost == 0:
+		return never // nothing is always granted
+	case cost > f.state.Capacity:
+		return f.sent.Add(rememberedFor)
 	}
 	short := cost - f.state.Remaining - f.others
 	least := rememberedFor
@@ -128,10 +131,12 @@ func judged(line budget.Line, s budget.LineState, sure time.Duration) budget.Lin
 		s.Outcome, s.Wait = budget.Granted, 0
 		return s
 	}
-	switch line.Limit.Algorithm {
-	case budget.Slots:
+	switch a := line.Limit.Algorithm; {
+	case sure > 0 && line.Amount > s.Capacity:
+		s.Outcome, s.Wait = budget.NeverFits, 0
+	case a == budget.Slots:
 		s.Outcome, s.Wait = budget.NoSlot, 0
-	case budget.CalendarUsage:
+	case a == budget.CalendarUsage:
 		s.Outcome, s.Wait = budget.Spent, s.Reset
 	default:
 		s.Outcome, s.Wait = budget.Exceeded, max(sure, s.Wait, time.Millisecond)

@@ -82,6 +82,38 @@ func TestAClientThatHammersCostsACallASecond(t *testing.T) {
 	}
 }
 
+// A client whose requests can never fit costs a call a second, too; what is
+// smaller is granted meanwhile.
+func TestAClientThatHammersWithWhatNeverFitsCostsACallASecond(t *testing.T) {
+	for what, limit := range map[string]*budget.Limit{
+		"tokens": minutely("tpm", budget.Tokens, 6), "a month's": monthly("month", 6), "slots": minutely("slots", budget.Concurrency, 6),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &asked{Store: memstore.New(nil)}
+				g := start(store, "a", 20*time.Millisecond)
+				defer g.stop(t)
+				time.Sleep(5 * time.Second)
+				wide := minutely("wide", budget.Tokens, 1000)
+				before := store.reserves.Load()
+				for i := range 9000 {
+					if v := g.reserve(fmt.Sprint(what, i), line(wide, 10), line(limit, 7)); v.Outcome != budget.NeverFits || v.Binding != 1 || v.Wait != 0 {
+						t.Fatalf("after %d ms: got %+v, want it never to fit", i, v)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if got := store.reserves.Load() - before; got > 10 {
+					t.Errorf("9000 refusals in nine seconds cost %d calls, want 10 at most", got)
+				}
+				if v := g.reserve("small", line(wide, 10), line(limit, 6)); v.Outcome != budget.Granted {
+					t.Errorf("what fits: got %+v, want it granted", v)
+				}
+				g.Settle("small", []int64{0, 0})
+			})
+		})
+	}
+}
+
 // Whatever comes back, here or at another gateway, and whoever claims what: at
 // every moment a gateway grants what its store would, and refuses what it would.
 func TestARefusalIsNotRememberedForTooLong(t *testing.T) {

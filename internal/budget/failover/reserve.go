@@ -120,7 +120,7 @@ func (l *Limiter) remember(r *budget.Request, v *budget.Verdict, sent time.Time)
 	}
 	for i := range r.Lines {
 		switch v.Lines[i].Outcome {
-		case budget.Exceeded, budget.HeldBack, budget.Spent, budget.NoSlot:
+		case budget.Exceeded, budget.HeldBack, budget.Spent, budget.NoSlot, budget.NeverFits:
 			l.counters.remember(r.Lines[i], v.Lines[i], sent)
 		}
 	}
