@@ -16,9 +16,6 @@ import (
 // at the socket: a conn fails only if, timeout after it sent a call, nothing
 // lies there to be read.
 
-// glance is the time for a read of what is in the socket already.
-const glance = time.Millisecond
-
 // conn is a connection to Redis. One goroutine uses it at a time.
 type conn struct {
 	*net.TCPConn
@@ -99,7 +96,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	for errors.Is(err, os.ErrDeadlineExceeded) {
 		left := c.timeout - c.waited()
-		_ = c.SetReadDeadline(time.Now().Add(max(left, glance))) // as in Write
+		until := time.Now().Add(max(left, glance))
+		if readable(c.TCPConn) {
+			until = time.Time{} // the read ends at once, however late it begins
+		}
+		_ = c.SetReadDeadline(until) // as in Write
 		n, err = c.TCPConn.Read(p)
 		if left <= 0 {
 			break
