@@ -66,6 +66,20 @@ func (w *world) mostMemory() int64 {
 	return kilobytes << 10
 }
 
+// heldUp is for how long Redis has been ready to run and had no processor.
+func (w *world) heldUp() time.Duration {
+	w.t.Helper()
+	times, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", w.redis.Pid))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var ran, waited time.Duration
+	if _, err := fmt.Sscan(string(times), &ran, &waited); err != nil {
+		w.t.Fatal(err)
+	}
+	return waited
+}
+
 // Eight connections of one key send nothing but small requests that become large.
 // The limits of others are closed when the store is away, and it is not.
 func TestWorkOnOneTeamsBodiesIsNoOutageForAnother(t *testing.T) {
@@ -92,16 +106,26 @@ func TestWorkOnOneTeamsBodiesIsNoOutageForAnother(t *testing.T) {
 		})
 	}
 	outcomes := map[string]int{}
-	for began := time.Now(); bombs.Load() < 40 && time.Since(began) < time.Minute; {
+	late := 0 // calls refused since the last that was served
+	for began, held := time.Now(), w.heldUp(); bombs.Load() < 40 && time.Since(began) < time.Minute; {
 		a := w.Post(other, chat, ask("sim-in8-out1"))
 		outcomes[fmt.Sprint(a.Status, " ", a.Code())]++
+		if a.Status != 200 {
+			late++
+			continue
+		}
+		// A machine with too much to do may hold Redis itself up: then it is late.
+		now := w.heldUp()
+		if late > 0 && now-held < 20*time.Millisecond {
+			t.Errorf("%d calls were refused, and Redis waited for a processor for %v", late, now-held)
+		}
+		held, late = now, 0
 	}
 	stop.Store(true)
 	attackers.Wait()
 	t.Logf("beside %d large requests the other team got %v; at most %d MB of memory", bombs.Load(), outcomes, w.mostMemory()>>20)
-	// A busy machine may hold Redis itself up for a moment. A gateway that takes its
-	// own delay for an outage refuses nearly all.
-	if served, refused := outcomes["200 "], outcomes["503 limiter_unavailable"]; served < 100*refused || len(outcomes) > 2 || served == 0 {
-		t.Errorf("the other team got %v, want 99 of a hundred served", outcomes)
+	if outcomes["200 "] == 0 {
+		t.Errorf("the other team got %v", outcomes)
 	}
+	w.Eventually("all bodies are let go of", eventually, func() bool { return w.Metrics().Sum("llmgw_body_bytes") == 0 })
 }
