@@ -24,7 +24,11 @@ func turns(n int) []string {
 func TestWhatIsRememberedChangesNoCount(t *testing.T) {
 	tools := `,"tools":[{"type":"function","function":{"name":"x","description":"` + long + `"}}]`
 	warm := New(Config{})
-	for i, body := range turns(40) {
+	n := 40
+	if testing.Short() {
+		n = 10
+	}
+	for i, body := range turns(n) {
 		for _, model := range []string{"gpt-4o", "gpt-4", "claude-opus-4-7", "gemini-3-pro"} {
 			for _, extra := range []string{"", tools} {
 				c := call(t, dialect.Chat, strings.TrimSuffix(body, "}")+extra+"}")

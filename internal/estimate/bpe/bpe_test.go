@@ -15,13 +15,25 @@ import (
 
 var names = []string{"o200k_base", "cl100k_base", "p50k_base", "r50k_base"}
 
-// fewer is all of names; only the first where the race detector makes everything
-// ten times slower, and what is tested has no goroutines.
+// fewer is all of names; the first and the last in a short run, and only the first
+// where the race detector makes everything ten times slower, and what is tested
+// has no goroutines.
 func fewer(names []string) []string {
-	if raceEnabled {
+	switch {
+	case raceEnabled:
 		return names[:1]
+	case testing.Short():
+		return []string{names[0], names[len(names)-1]}
 	}
 	return names
+}
+
+// shorter is n, or a fifth of it in a short run.
+func shorter(n int) int {
+	if testing.Short() {
+		return max(1, n/5)
+	}
+	return n
 }
 
 // vector is a text with what the official implementation makes of it.
@@ -138,7 +150,7 @@ func TestEveryVectorHasTheOfficialTokens(t *testing.T) {
 		if len(vectors) < 480 {
 			t.Fatalf("%s: %d vectors", file, len(vectors))
 		}
-		if raceEnabled {
+		if raceEnabled || testing.Short() {
 			vectors = vectors[:200]
 		}
 		for _, v := range vectors {

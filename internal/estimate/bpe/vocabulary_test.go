@@ -111,7 +111,7 @@ func TestSmallVocabulariesEncodeAsTheDefinitionSays(t *testing.T) {
 		merges := trained(string(random(400)), 60)
 		tokens := withBytes(merges...)
 		c := newCounter(splitO200K, tiny(t, merges...))
-		for range 400 {
+		for range shorter(400) {
 			s := random(1 + r.IntN(60))
 			want := naive(tokens, s)
 			if !c.backtrack(s) {
