@@ -172,10 +172,10 @@ func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 	levels := make([]telemetry.Level, len(limits))
 	for i, l := range limits {
 		levels[i] = telemetry.Level{
-			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Remaining: math.NaN(), Amount: shown(l.Unit, l.Amount),
+			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Remaining: math.NaN(), Amount: l.Unit.Number(l.Amount),
 		}
 		if err == nil {
-			levels[i].Remaining = shown(l.Unit, states[i].Remaining)
+			levels[i].Remaining = l.Unit.Number(states[i].Remaining)
 		}
 	}
 	return levels

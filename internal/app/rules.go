@@ -9,7 +9,6 @@ import (
 	"llmgw/internal/estimate"
 	"llmgw/internal/proxy"
 	"llmgw/internal/tenant"
-	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
 )
 
@@ -134,12 +133,4 @@ func everyLimit(c *config.Config) []*budget.Limit {
 		}
 	}
 	return all
-}
-
-// shown is n of a limit's unit as people read it: dollars instead of millionths.
-func shown(u budget.Unit, n int64) float64 {
-	if u == budget.USD {
-		return float64(n) / float64(tokens.One)
-	}
-	return float64(n)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -83,7 +82,7 @@ func cells(l *budget.Limit) []string {
 	}
 	burst := "-"
 	if l.Algorithm == budget.TokenBucket {
-		burst = amountText(l.Unit, l.Burst)
+		burst = l.Unit.Text(l.Burst)
 	}
 	exceed := "reject"
 	if l.Wait {
@@ -91,28 +90,11 @@ func cells(l *budget.Limit) []string {
 	}
 	mode := string(l.Mode)
 	if l.Candidate != 0 {
-		mode += ", candidate " + amountText(l.Unit, l.Candidate)
+		mode += ", candidate " + l.Unit.Text(l.Candidate)
 	}
-	return []string{written(l), string(l.Scope), string(l.Unit), amountText(l.Unit, l.Amount) + per, burst,
+	return []string{written(l), string(l.Scope), string(l.Unit), l.Unit.Text(l.Amount) + per, burst,
 		string(l.Algorithm), exceed, string(l.WhenStoreDown), mode}
 }
 
 // written names a limit by what it is written under.
 func written(l *budget.Limit) string { return l.Place + "/" + l.Name }
-
-// amountText writes an amount for people: dollars, or digits in groups.
-func amountText(u budget.Unit, n int64) string {
-	if u == budget.USD {
-		units, fraction := n/1_000_000, strings.TrimRight(fmt.Sprintf("%06d", n%1_000_000), "0")
-		return "$" + grouped(units) + strings.TrimRight("."+fraction, ".")
-	}
-	return grouped(n)
-}
-
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}

@@ -30,16 +30,16 @@ func TestTheTableHasEveryLimitThatAKeyCanMeet(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
-KEY  TEAM  LIMIT         SCOPE  UNIT         AMOUNT          BURST    ALGORITHM     ON_EXCEED  WHEN_STORE_DOWN  MODE
-a-1  a     gateway/ip    ip     requests     600/minute      60       token_bucket  reject     local            enforce
-a-1  a     model/m/of-m  model  tokens       500,000/minute  500,000  token_bucket  reject     local            enforce
-a-1  a     team/a/slots  team   concurrency  20              -        slots         wait 5s    local            enforce
-a-1  a     team/a/money  team   usd          $1,234.5/month  -        calendar      reject     closed           enforce
-a-1  a     key/a-1/mine  key    tokens       40,000/minute   40,000   token_bucket  reject     local            shadow, candidate 30,000
-a-2  a     gateway/ip    ip     requests     600/minute      60       token_bucket  reject     local            enforce
-a-2  a     model/m/of-m  model  tokens       500,000/minute  500,000  token_bucket  reject     local            enforce
-a-2  a     team/a/slots  team   concurrency  20              -        slots         wait 5s    local            enforce
-a-2  a     team/a/money  team   usd          $1,234.5/month  -        calendar      reject     closed           enforce
+KEY  TEAM  LIMIT         SCOPE  UNIT         AMOUNT           BURST    ALGORITHM     ON_EXCEED  WHEN_STORE_DOWN  MODE
+a-1  a     gateway/ip    ip     requests     600/minute       60       token_bucket  reject     local            enforce
+a-1  a     model/m/of-m  model  tokens       500,000/minute   500,000  token_bucket  reject     local            enforce
+a-1  a     team/a/slots  team   concurrency  20               -        slots         wait 5s    local            enforce
+a-1  a     team/a/money  team   usd          $1,234.50/month  -        calendar      reject     closed           enforce
+a-1  a     key/a-1/mine  key    tokens       40,000/minute    40,000   token_bucket  reject     local            shadow, candidate 30,000
+a-2  a     gateway/ip    ip     requests     600/minute       60       token_bucket  reject     local            enforce
+a-2  a     model/m/of-m  model  tokens       500,000/minute   500,000  token_bucket  reject     local            enforce
+a-2  a     team/a/slots  team   concurrency  20               -        slots         wait 5s    local            enforce
+a-2  a     team/a/money  team   usd          $1,234.50/month  -        calendar      reject     closed           enforce
 
 MODEL  PRICES
 m      input: 1, cached_input: 1, cache_write: 1, output: 1

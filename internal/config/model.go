@@ -1,20 +1,12 @@
 package config
 
 import (
+	"llmgw/internal/estimate"
 	"llmgw/internal/tokens"
 )
 
 // anyModel is the name that stands for every name that is not configured.
 const anyModel = "*"
-
-// DefaultMaxOutput is reserved for a request that sets no maximum, where its
-// model says nothing else.
-const DefaultMaxOutput tokens.Count = 4096
-
-// encodings are the vocabularies that a prompt can be counted in.
-func encodings() []string {
-	return []string{"o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "qwen3", "deepseek_v3", "tekken"}
-}
 
 // placedModel is a model and where its name stands.
 type placedModel struct {
@@ -24,13 +16,13 @@ type placedModel struct {
 
 func (d *decoder) model(m *Model) func(*node) {
 	return func(n *node) {
-		*m = Model{DefaultMaxOutput: DefaultMaxOutput, ReserveOutput: "max", Weights: tokens.Even}
+		*m = Model{DefaultMaxOutput: estimate.DefaultOutput, ReserveOutput: "max", Weights: tokens.Even}
 		var targets, limits *node
 		before := len(d.problems)
 		d.object(n, fields{
 			"name":               set(d, &m.Name, modelName),
 			"targets":            keep(&targets),
-			"encoding":           set(d, &m.Encoding, oneOf(encodings()...)),
+			"encoding":           set(d, &m.Encoding, oneOf(estimate.Encodings...)),
 			"default_max_output": set(d, &m.DefaultMaxOutput, count(1)),
 			"max_output":         set(d, &m.MaxOutput, count(1)),
 			"reserve_output":     set(d, &m.ReserveOutput, oneOf("max", "learned")),

@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 
 	"llmgw/internal/fault"
+	"llmgw/internal/jsonscan"
 	"llmgw/internal/tokens"
 )
 
@@ -119,10 +120,7 @@ type Picture struct {
 func (c *Call) Bounded(f *Flavor) bool { return c.HasMaxOutput && (!c.UnsetOutput || f.DefaultBound) }
 
 // Span is a half-open range of byte offsets. The zero Span is empty.
-type Span struct{ Start, End int }
-
-// Empty tells whether s covers nothing.
-func (s Span) Empty() bool { return s.End <= s.Start }
+type Span = jsonscan.Span
 
 // Member is one member of a JSON object.
 type Member struct {

@@ -1,9 +1,5 @@
 package estimate
 
-import (
-	"llmgw/internal/estimate/bpe"
-)
-
 // encodings lead from the start of the name of one of OpenAI's models to its
 // encoding.
 var encodings = map[string]string{
@@ -84,5 +80,5 @@ func EncodingFor(name string) string {
 	return "o200k_base"
 }
 
-// KnownEncoding tells whether Rules.Encoding may be this name.
-func KnownEncoding(name string) bool { return bpe.Known(name) }
+// Encodings are the names that Rules.Encoding may have. It must not be changed.
+var Encodings = []string{"o200k_base", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "qwen3", "deepseek_v3", "tekken"}

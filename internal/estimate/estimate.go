@@ -46,7 +46,7 @@ type Config struct {
 	// CacheEntries is how many messages are remembered. 0: 16,384 (2 MB).
 	CacheEntries int
 	// LearnedModels bounds the models, and the pairs of team and model, that are
-	// learned about. 0: 4,096.
+	// learned about. 0: DefaultOutput.
 	LearnedModels int
 }
 
@@ -76,7 +76,7 @@ type Rules struct {
 	Flavor        string // of the openai dialect
 	// Encoding overrides what follows from the model's name.
 	Encoding string
-	// DefaultMaxOutput is reserved for a request that bounds nothing. 0: 4,096.
+	// DefaultMaxOutput is reserved for a request that bounds nothing. 0: DefaultOutput.
 	DefaultMaxOutput tokens.Count
 	// MaxOutput is the most that is reserved for one choice. 0: no such bound.
 	MaxOutput tokens.Count
@@ -261,8 +261,8 @@ func (e *Estimator) priced(c *dialect.Call, rules *Rules, m *model, t *tally) Es
 	return out
 }
 
-// defaultOutput is reserved when neither the request nor the rules say more.
-const defaultOutput tokens.Count = 4096
+// DefaultOutput is reserved when neither the request nor the rules say more.
+const DefaultOutput tokens.Count = 4096
 
 // mostOutput is the most output that a call allows for one choice of a model, as
 // the provider names it.
@@ -272,7 +272,7 @@ func (r *Rules) mostOutput(c *dialect.Call, name string) tokens.Count {
 	}
 	bound := r.DefaultMaxOutput
 	if bound <= 0 {
-		bound = defaultOutput
+		bound = DefaultOutput
 	}
 	if c.Bounded(registry.Flavor(r.Dialect, r.Flavor)) {
 		bound = max(0, c.MaxOutput)

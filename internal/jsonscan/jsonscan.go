@@ -35,6 +35,9 @@ const (
 // Span is a half-open range of byte offsets. The zero Span is empty.
 type Span struct{ Start, End int }
 
+// Empty reports whether s covers nothing.
+func (s Span) Empty() bool { return s.End <= s.Start }
+
 // Of returns the bytes of data that s covers.
 func (s Span) Of(data []byte) []byte { return data[s.Start:s.End] }
 

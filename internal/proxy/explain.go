@@ -14,7 +14,6 @@ import (
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
-	"llmgw/internal/tokens"
 )
 
 // Question is a request that Explain judges.
@@ -120,12 +119,7 @@ func (p *plan) explained(mode Enforcement, states []budget.LineState, at time.Ti
 	}
 	for i, line := range p.lines {
 		l, s := line.Limit, states[i]
-		shown := func(n int64) float64 {
-			if l.Unit == budget.USD {
-				return float64(n) / float64(tokens.One)
-			}
-			return float64(n)
-		}
+		shown := l.Unit.Number
 		e.Limits[i] = ExplainedLimit{
 			LimitedBy: p.limitedBy(line), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
 			Mode: string(l.Mode), Value: line.Value, Needs: shown(line.Amount), Remaining: shown(s.Remaining), Capacity: shown(s.Capacity),

@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -95,18 +94,18 @@ func explain(l *budget.Limit, e *fault.Error, v budget.Verdict) string {
 		return fmt.Sprintf("%s has all of its %s in flight. Try again when one has ended.", capital(who), quantity(l.Unit, l.Amount))
 	case budget.HeldBack:
 		return fmt.Sprintf("%s has %s, and open requests hold too much of it: this request needs %s. Try again when some have ended.",
-			capital(who), limit, number(l.Unit, e.Limit.Requested))
+			capital(who), limit, l.Unit.Text(e.Limit.Requested))
 	case budget.Unavailable:
 		return fmt.Sprintf("The limit of %s cannot be checked at the moment. Try again shortly.", who)
 	case budget.Exceeded:
 		if e.Limit.Remaining >= e.Limit.Requested { // a claim is in the way (S33)
 			return fmt.Sprintf("%s is at its limit of %s, and half of what comes back is kept for a larger request that waits: this one needs %s. Try again in %s.",
-				capital(who), limit, number(l.Unit, e.Limit.Requested), readable(e.Wait))
+				capital(who), limit, l.Unit.Text(e.Limit.Requested), readable(e.Wait))
 		}
 		fallthrough
 	default:
 		return fmt.Sprintf("%s is at its limit of %s: this request needs %s, %s. Try again %s.",
-			capital(who), limit, number(l.Unit, e.Limit.Requested), balance(l.Unit, left), again(l, e.Wait, v.At))
+			capital(who), limit, l.Unit.Text(e.Limit.Requested), balance(l.Unit, left), again(l, e.Wait, v.At))
 	}
 }
 
@@ -114,11 +113,11 @@ func explain(l *budget.Limit, e *fault.Error, v budget.Verdict) string {
 func balance(u budget.Unit, left int64) string {
 	switch {
 	case left < 0:
-		return "and " + number(u, -left) + " used beyond the limit must be regained first"
+		return "and " + u.Text(-left) + " used beyond the limit must be regained first"
 	case left == 1 && u != budget.USD:
 		return "1 is left"
 	default:
-		return number(u, left) + " are left"
+		return u.Text(left) + " are left"
 	}
 }
 
@@ -168,7 +167,7 @@ func per(p budget.Period) string {
 // quantity is an amount with its unit: "100,000 tokens", "1 request", "$500.00".
 func quantity(u budget.Unit, n int64) string {
 	if u == budget.USD {
-		return number(u, n)
+		return u.Text(n)
 	}
 	name := strings.ReplaceAll(string(u), "_", " ")
 	if u == budget.Concurrency {
@@ -177,28 +176,7 @@ func quantity(u budget.Unit, n int64) string {
 	if n == 1 {
 		name = strings.TrimSuffix(name, "s")
 	}
-	return number(u, n) + " " + name
-}
-
-// number writes an amount with thousands separated; dollars with cents, or with
-// all six decimals where cents would hide something.
-func number(u budget.Unit, n int64) string {
-	if u != budget.USD {
-		return grouped(n)
-	}
-	cents := fmt.Sprintf(".%02d", n%1_000_000/10_000)
-	if n%10_000 != 0 {
-		cents = fmt.Sprintf(".%06d", n%1_000_000)
-	}
-	return "$" + grouped(n/1_000_000) + cents
-}
-
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return u.Text(n) + " " + name
 }
 
 // readable rounds a wait up to a tenth of a second, or to seconds when it is long.

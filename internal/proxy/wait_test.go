@@ -43,11 +43,3 @@ func TestPatienceIsTheShortestOfWhatRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestThousandsAreParted(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := grouped(n); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
