@@ -59,7 +59,8 @@ func (w *world) mostMemory() int64 {
 		w.t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	kilobytes, err := strconv.ParseInt(strings.TrimSpace(rest[:strings.Index(rest, "kB")]), 10, 64)
+	peak, _, _ := strings.Cut(rest, "kB")
+	kilobytes, err := strconv.ParseInt(strings.TrimSpace(peak), 10, 64)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -45,11 +45,11 @@ func TestAnOperatorsDeedEndsAWait(t *testing.T) {
 			w.t.Errorf("block: got %d\n%s", a.Status, a.Body)
 		}
 	}
-	reload := func(old, new string) func(*world) {
+	reload := func(from, to string) func(*world) {
 		return func(w *world) {
 			for _, g := range w.all {
 				s := setup{redis: true, limits: perMinute}
-				g.WriteConfig(strings.Replace(s.config(w), old, new, 1))
+				g.WriteConfig(strings.Replace(s.config(w), from, to, 1))
 				if a := g.Admin("POST", "/admin/v1/reload", ""); a.Status != 200 {
 					w.t.Errorf("reload: got %d\n%s", a.Status, a.Body)
 				}

@@ -38,7 +38,7 @@ func (p *Provider) compose(q *request, attempt int64) *answer {
 		a.speech = wideWords
 	}
 	produced := s.produces()
-	if s.Tool && q.tool != "" && !(s.Once && q.result) {
+	if s.Tool && q.tool != "" && (!s.Once || !q.result) {
 		a.finish = toolCall
 		a.arguments = p.options.Calls[q.tool]
 	}

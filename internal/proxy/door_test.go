@@ -154,7 +154,7 @@ func TestAPathThatIsNearlyOneIsToldWhichOne(t *testing.T) {
 			"/api/v1/chat/completions":     "/v1/chat/completions",
 			"/v1/mesages":                  "/v1/messages",
 			"/v1beta/model/x:countTokens":  "/v1beta/models/x:countTokens",
-			"/model/x/convers":             "/model/x/converse",
+			"/model/x/converze":            "/model/x/converse",
 			"/v1/files":                    "",
 			"/":                            "",
 			"/nothing/at/all":              "",

@@ -218,7 +218,7 @@ func (a *relayed) chargesAll(o outcome) bool {
 // outcome names how the transfer ended.
 func (a *relayed) outcome(err error, report dialect.Report) outcome {
 	switch {
-	case report.Complete && a.after == 0 && !(report.Due && err != nil), report.Billed && a.after == 0 && a.left():
+	case report.Complete && a.after == 0 && (!report.Due || err == nil), report.Billed && a.after == 0 && a.left():
 		return completed // also if the client left after all of it
 	case a.gone || err != nil && a.client.Err() != nil:
 		return leftBy(a.client)

@@ -67,11 +67,12 @@ func TestAClientThatHammersCostsACallASecond(t *testing.T) {
 				if got := store.reserves.Load() - before; got > 10 {
 					t.Errorf("9000 refusals in nine seconds cost %d calls, want 10 at most", got)
 				}
-				if limit.Unit == budget.Concurrency {
+				switch {
+				case limit.Unit == budget.Concurrency:
 					g.Settle(what+"0", []int64{10, 1})
-				} else if limit.Period == budget.Minute {
+				case limit.Period == budget.Minute:
 					time.Sleep(time.Second)
-				} else {
+				default:
 					return
 				}
 				if v := ask(1); v.Outcome != budget.Granted {
