@@ -95,3 +95,32 @@ func TestTheDemoGreetsAndServes(t *testing.T) {
 		t.Errorf("the page does not say so: %.300s", a.body)
 	}
 }
+
+func TestWhatIsRefusedBeforeItsKeyDoesNotCountByAddress(t *testing.T) {
+	r := run(t, ", admin_token: "+adminToken)
+	r.change("\nteams:", "\nlimits: [{name: ip-rpm, scope: ip, unit: requests, amount: 2, per: hour}]\nteams:")
+	if a := r.admin("POST", "/admin/v1/reload", ""); a.StatusCode != 200 {
+		t.Fatalf("got %d %s", a.StatusCode, a.body)
+	}
+	url := "http://" + r.Addr()
+	for range 3 {
+		for _, s := range []struct {
+			method, path string
+			status       int
+			header       []string
+		}{
+			{"POST", "/v9/nothing", 404, nil},
+			{"PUT", "/v1/chat/completions", 405, nil},
+			{"GET", "/v1/responses", 426, []string{"Connection", "Upgrade", "Upgrade", "websocket"}},
+		} {
+			if a := r.send(http.DefaultClient, s.method, url+s.path, "", s.header...); a.StatusCode != s.status {
+				t.Errorf("%s %s: got %d, want %d", s.method, s.path, a.StatusCode, s.status)
+			}
+		}
+	}
+	for i, want := range []int{200, 200, 429} {
+		if a := r.chat("sim-out5"); a.StatusCode != want {
+			t.Errorf("chat %d: got %d, want %d: %s", i+1, a.StatusCode, want, a.body)
+		}
+	}
+}
