@@ -165,7 +165,7 @@ func (a *App) instanceName(c *config.Config) string {
 
 func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
 	a.ledger = ledger.New(ledger.Config{Store: a.backing.shared, Writer: string(a.keeper.Epoch()), Logger: a.log})
-	a.onClose(a.ledger.Close)
+	a.onClose(a.closeBooks)
 	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
 	a.blocks.OnAdded(a.room.Wake)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
@@ -229,7 +229,7 @@ func (a *App) Run(ctx context.Context) error {
 const (
 	closeTimeout = 10 * time.Second
 	leastClose   = time.Second
-	slowClose    = time.Second / 2
+	slowClose    = time.Second
 )
 
 // errSlowClose says that a part did not end though its time was up.

@@ -64,7 +64,6 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		a.metrics.Leases(leases.Leases, leases.Granted)
 		a.limiter = leases
 	}
-	a.onClose(a.closeLimiter)
 	a.metrics.ReservationsOpen(a.limiter.Open)
 	return nil
 }
@@ -84,6 +83,15 @@ type limiter interface {
 	Unwritten() int
 	Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
 	Close(ctx context.Context) error
+}
+
+// closeBooks closes the limiter and the ledger at the same time: a store that keeps
+// one of them waiting leaves the other no less of ctx.
+func (a *App) closeBooks(ctx context.Context) error {
+	settled := make(chan error, 1)
+	go func() { settled <- a.closeLimiter(ctx) }()
+	err := a.ledger.Close(ctx)
+	return errors.Join(<-settled, err)
 }
 
 // closeLimiter settles what is left. A store that is away is an error only if

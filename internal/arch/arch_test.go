@@ -17,7 +17,7 @@ const module = "llmgw/"
 // layers are the packages from the lowest up: a package imports lower layers
 // only. What ends in /... stands for the package and all below it.
 var layers = [][]string{
-	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/fair", "internal/spelling", "configs"},
+	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/fair", "internal/spelling", "internal/parting", "configs"},
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared"},
 	{"internal/concurrency/...", "internal/budget/failover", "internal/admission"},
@@ -34,7 +34,7 @@ var helpers = []string{"internal/proctest", "internal/testenv", "internal/redist
 
 // confined are modules that only some packages may import.
 var confined = map[string][]string{
-	"github.com/redis/go-redis":           {"internal/budget/redisstore", "internal/shared", "internal/app"},
+	"github.com/redis/go-redis":           {"internal/budget/redisstore", "internal/shared", "internal/parting", "internal/app"},
 	"github.com/gin-gonic/gin":            {"internal/proxy", "internal/app"},
 	"github.com/prometheus/client_golang": {"internal/telemetry"},
 	"go.opentelemetry.io/otel":            {"internal/telemetry"},

@@ -17,6 +17,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"llmgw/internal/parting"
 )
 
 // Store is where the totals of all gateways come together: named maps of whole
@@ -64,10 +66,11 @@ type Ledger struct {
 	dropped int     // lines, since last told
 	refused refusals
 
+	batches []batch // cut from pending, in order, not yet known to be stored
+	batchNo int64
+
 	// flushing is held by the one flush under way.
 	flushing sync.Mutex
-	batches  []batch // cut from pending, in order, not yet known to be stored
-	batchNo  int64
 	away     bool // the last flush failed
 
 	closed recent // of Series
@@ -138,6 +141,26 @@ func (l *Ledger) take(e Entry) {
 // recorded after it.
 func (l *Ledger) Close(ctx context.Context) error {
 	l.stopped.Do(func() { close(l.stop) })
+	stored := make(chan error, 1)
+	go func() { stored <- l.flushAll(ctx) }()
+	var err error
+	select {
+	case err = <-stored:
+	case <-ctx.Done():
+		select {
+		case err = <-stored: // with the store's error
+		case <-time.After(parting.Time):
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("close the ledger: totals not stored: %w", errors.Join(err, l.leave(ctx)))
+	}
+	return nil
+}
+
+// flushAll waits for what is under way, then flushes until all is stored or ctx ends.
+func (l *Ledger) flushAll(ctx context.Context) error {
 	l.done.Wait()
 	for {
 		err := l.Flush(ctx)
@@ -146,7 +169,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("close the ledger: totals not stored: %w", errors.Join(ctx.Err(), err))
+			return errors.Join(ctx.Err(), err)
 		case <-time.After(min(l.config.FlushEvery, time.Second)):
 		}
 	}
@@ -168,28 +191,48 @@ func (l *Ledger) Flush(ctx context.Context) error {
 	return err
 }
 
-// cut turns what is pending into batches.
+// cut turns what is pending into batches, behind those that there are.
 func (l *Ledger) cut() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	taken := l.pending
 	l.pending = taken.successor()
-	l.mu.Unlock()
-	l.batches = taken.batches(l.batchNo)
-	l.batchNo += int64(len(l.batches))
+	more := taken.batches(l.batchNo)
+	l.batches = append(l.batches, more...)
+	l.batchNo += int64(len(more))
 }
 
 // send stores the batches in order, up to the first that fails: whether that
 // one was stored is not known, so it goes again as it was.
 func (l *Ledger) send(ctx context.Context) error {
-	for len(l.batches) > 0 {
-		b := l.batches[0]
+	for {
+		b := l.oldest()
+		if b == nil {
+			return nil
+		}
 		if err := l.config.Store.AddOnce(ctx, b.name, l.config.Writer, b.number, b.deltas, b.ttl); err != nil {
 			return fmt.Errorf("store totals: %w", err)
 		}
-		l.batches = l.batches[1:]
+		l.forget()
 	}
-	l.batches = nil
-	return nil
+}
+
+// oldest is the first batch that is not known to be stored, nil if there is none.
+func (l *Ledger) oldest() *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.batches) == 0 {
+		l.batches = nil
+		return nil
+	}
+	return &l.batches[0]
+}
+
+// forget removes the oldest batch.
+func (l *Ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.batches = l.batches[1:]
 }
 
 // tell logs that the store went away or came back, once each.

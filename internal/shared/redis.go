@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"llmgw/internal/parting"
 )
 
 //go:embed add.lua
@@ -84,16 +86,45 @@ func (r *Redis) Delete(ctx context.Context, name, field string) error {
 // one again: a batch whose number is not above the last one that this map took
 // from the writer is not added, and no error.
 func (r *Redis) AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error {
-	args := []any{ttl.Milliseconds(), writerMark + writer, batch}
-	for field, delta := range deltas {
-		args = append(args, field, strconv.FormatInt(delta, 10))
-	}
+	args := Addition{name, writer, batch, deltas, ttl}.args()
 	done, err := r.add.Run(ctx, r.client, []string{r.key(name)}, args...).Int()
 	if err != nil {
 		return fmt.Errorf("add to %s: %w", name, err)
 	}
 	if done < 0 {
 		return fmt.Errorf("add to %s: %w", name, ErrNotNumber)
+	}
+	return nil
+}
+
+// Addition is what AddOnce is called with.
+type Addition struct {
+	Name, Writer string
+	Batch        int64
+	Deltas       map[string]int64
+	TTL          time.Duration
+}
+
+// args are the script's, besides the key.
+func (a Addition) args() []any {
+	args := []any{a.TTL.Milliseconds(), writerMark + a.Writer, a.Batch}
+	for field, delta := range a.Deltas {
+		args = append(args, field, strconv.FormatInt(delta, 10))
+	}
+	return args
+}
+
+// Leave sends additions in their order, as AddOnce makes them, and waits for no
+// answer: a frozen Redis makes them when it goes on. It returns an error if that
+// could not be sent.
+func (r *Redis) Leave(ctx context.Context, additions []Addition) error {
+	commands := make([]parting.Command, len(additions))
+	for i, a := range additions {
+		key := r.key(a.Name)
+		commands[i] = parting.Command{Key: key, Args: append([]any{"eval", addSource, 1, key}, a.args()...)}
+	}
+	if err := parting.Send(ctx, r.client, commands); err != nil {
+		return fmt.Errorf("leave %d additions: %w", len(additions), err)
 	}
 	return nil
 }

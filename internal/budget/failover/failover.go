@@ -19,7 +19,8 @@
 // reserve.go and settle.go the two halves of a reservation's, record.go what is
 // known of it meanwhile; local.go, share.go and counters.go decide without a
 // store, breaker.go and probe.go tell when to ask it, worker.go and post.go catch
-// up, progress.go and correct.go report. Wiring:
+// up, leave.go leaves to the store what they could not, progress.go and correct.go
+// report. Wiring:
 //
 //	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw-1"})
 //	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: 20 * time.Millisecond})
@@ -206,13 +207,17 @@ var errAway = errors.New("failover: the store does not answer")
 
 // Close takes no more requests, writes what has ended to the store, stops the
 // background work and retires the epoch; reservations still open are then
-// reclaimed. It blocks until that is done or ctx ends, and returns an error
-// that says how many settlements could not be written. Close once.
+// reclaimed. It blocks until that is done or ctx ends; what the store has not
+// acknowledged by then is left to it, which takes parting.Time at most. The error
+// says how many settlements that were. Close once.
 func (l *Limiter) Close(ctx context.Context) error {
 	l.closed.Store(true)
 	flushErr := l.flush(ctx)
 	l.SendReports(ctx) // what stays open is charged by them
 	l.cancel()
+	if flushErr != nil {
+		flushErr = errors.Join(flushErr, l.leave(ctx))
+	}
 	l.workers.Wait()
 	l.endOutage()
 	return errors.Join(flushErr, l.keeper.Retire(ctx))

@@ -114,11 +114,26 @@ func (b *backlog) take(prefix string) []*post {
 	return append([]*post(nil), b.posts...)
 }
 
-// reserved notes that the store has charged p.
-func (b *backlog) reserved(p *post) {
+// reserved notes that the store has charged p, in an epoch.
+func (b *backlog) reserved(p *post, e budget.Epoch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p.reserved = true
+	p.request.Epoch, p.reserved = e, true
+}
+
+// parting is what is left to say of the posts on their way, at the end of epoch e.
+func (b *backlog) parting(e budget.Epoch) (posts []budget.Request, ends []budget.Settlement) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.posts {
+		if !p.reserved {
+			request := p.request
+			request.Epoch = e
+			posts = append(posts, request)
+		}
+		ends = append(ends, p.settlement())
+	}
+	return posts, ends
 }
 
 // done forgets a post that was made.
@@ -133,12 +148,21 @@ func (b *backlog) done(p *post) {
 	}
 }
 
+// settlement ends p with all of it used.
+func (p *post) settlement() budget.Settlement {
+	used := make([]int64, len(p.request.Lines))
+	for i, line := range p.request.Lines {
+		used[i] = line.Amount
+	}
+	return budget.Settlement{ID: p.request.ID, Epoch: p.request.Epoch, Lines: p.request.Lines, Used: used}
+}
+
 // postBacklog tells the store what was spent without it.
 func (w *worker) postBacklog() bool {
 	if w.backlog.len() == 0 {
 		return true
 	}
-	for _, p := range w.backlog.take("post-" + string(w.keeper.Epoch()) + "-") {
+	for _, p := range w.takeBacklog() {
 		if !w.Up() || !w.postOne(p) {
 			return false
 		}
@@ -146,24 +170,24 @@ func (w *worker) postBacklog() bool {
 	return true
 }
 
+// takeBacklog makes posts of all that is owed.
+func (l *Limiter) takeBacklog() []*post {
+	return l.backlog.take("post-" + string(l.keeper.Epoch()) + "-")
+}
+
 // postOne charges one post: forced, then settled with all of it used.
 func (w *worker) postOne(p *post) bool {
 	if !p.reserved {
-		if !w.force(&p.request) {
+		request := p.request
+		if !w.force(&request) {
 			return false
 		}
-		w.backlog.reserved(p)
-	}
-	used := make([]int64, len(p.request.Lines))
-	for i, line := range p.request.Lines {
-		used[i] = line.Amount
+		w.backlog.reserved(p, request.Epoch)
 	}
 	ctx, cancel := w.background()
 	defer cancel()
 	start := time.Now()
-	settled, err := w.store.Settle(ctx, []budget.Settlement{{
-		ID: p.request.ID, Epoch: p.request.Epoch, Lines: p.request.Lines, Used: used,
-	}})
+	settled, err := w.store.Settle(ctx, []budget.Settlement{p.settlement()})
 	if !w.judge("settle", time.Since(start), err) {
 		return false
 	}
@@ -218,6 +242,13 @@ func (w *worker) postOpen() bool {
 	return w.Up() && len(w.records.unposted()) == 0
 }
 
+// forced is r's request for a store that must take it, and may know it.
+func (r *record) forced() budget.Request {
+	request := r.held.Request
+	request.ID, request.Force, request.NotAfter = r.storeID(), true, time.Time{}
+	return request
+}
+
 // postRecord tells the store of one. Its settlement may come at any moment: as
 // soon as a post was tried, only the post's answer can let it pass.
 func (w *worker) postRecord(r *record) {
@@ -229,8 +260,7 @@ func (w *worker) postRecord(r *record) {
 	r.posted = tried
 	r.mu.Unlock()
 
-	request := r.held.Request
-	request.ID, request.Force, request.NotAfter = r.storeID(), true, time.Time{}
+	request := r.forced()
 	if !w.force(&request) {
 		return
 	}

@@ -240,6 +240,16 @@ func (q *queue) cancelling() (ids []string) {
 	return ids
 }
 
+// cancellations are the ends of those attempts.
+func (q *queue) cancellations() (list []budget.Settlement) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for r := range q.cancels {
+		list = append(list, r.settlement())
+	}
+	return list
+}
+
 // take moves what is due to the ended, and takes up to n of those. It returns
 // when the next cancel is due, or zero.
 func (q *queue) take(n int, now time.Time) ([]*record, time.Time) {

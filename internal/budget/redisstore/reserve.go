@@ -65,10 +65,7 @@ func (s *Store) reserve(ctx context.Context, r *budget.Request) (v budget.Verdic
 			s.cancel(r, took)
 			return v, false, fmt.Errorf("reserve %s: %w", r.ID, err)
 		}
-		w := &reserving{
-			id: r.ID, epoch: r.Epoch, force: r.Force, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
-			head: append(head[:len(head):len(head)], byte(len(g.lines)), byte(len(g.parts))),
-		}
+		w := g.reserving(r, head)
 		err := s.batcher(g.base).reserve(ctx, w)
 		if err == nil {
 			err = w.answer()
@@ -95,6 +92,14 @@ func (s *Store) reserve(ctx context.Context, r *budget.Request) (v budget.Verdic
 	}
 	v.Outcome, v.Binding = budget.Granted, -1
 	return v, false, nil
+}
+
+// reserving is what g's script is asked of r, whose head is head.
+func (g *group) reserving(r *budget.Request, head []byte) *reserving {
+	return &reserving{
+		id: r.ID, epoch: r.Epoch, force: r.Force, parts: g.parts, lines: len(g.lines), done: make(chan struct{}),
+		head: append(head[:len(head):len(head)], byte(len(g.lines)), byte(len(g.parts))),
+	}
 }
 
 // answer is the error that a decision stands for, nil if it is one.
