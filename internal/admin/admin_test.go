@@ -193,14 +193,14 @@ func TestATeamsLimitsAreReadFromTheStoreNow(t *testing.T) {
 		t.Fatalf("status %d, %v", res.StatusCode, res.Header)
 	}
 	wantJSON(t, body, `{"name":"search","models":["gpt-4o","mini"],"keys":["search-prod"],"at":"2026-11-29T12:00:00Z","limits":[
-		{"scope":"team","owner":"search","name":"tpm","unit":"tokens","amount":100000,"per":"minute","capacity":100000,"remaining":-512,"open":3120,"reset_ms":1501,"mode":"enforce","limited_by":"team/search/tpm"},
-		{"scope":"team","owner":"search","name":"monthly","unit":"usd","amount":500,"per":"month","capacity":500,"remaining":123.45,"open":0.02,"reset_ms":0,"mode":"enforce","limited_by":"team/search/monthly"},
-		{"scope":"team","owner":"search","name":"slots","unit":"concurrency","amount":20,"per":null,"capacity":20,"remaining":18,"open":2,"reset_ms":0,"mode":"enforce","limited_by":"team/search/slots"},
-		{"scope":"key","owner":"search-prod","name":"key-tpm","unit":"tokens","amount":40000,"per":"minute","capacity":40000,"remaining":40000,"open":0,"reset_ms":0,"mode":"enforce","limited_by":"key/search-prod/key-tpm"},
-		{"scope":"gateway","owner":"","name":"all-tpm","unit":"tokens","amount":2000000,"per":"minute","capacity":2000000,"remaining":2000000,"open":0,"reset_ms":0,"mode":"enforce","limited_by":"gateway/all-tpm"},
-		{"scope":"model","owner":"gpt-4o","name":"gpt-4o-all","unit":"tokens","amount":500000,"per":"minute","capacity":500000,"remaining":5,"open":0,"reset_ms":0,"mode":"enforce","limited_by":"model/gpt-4o/gpt-4o-all"},
-		{"scope":"user","owner":"search","name":"user-tpm","unit":"tokens","amount":5000,"per":"minute","capacity":5000,"remaining":null,"open":null,"reset_ms":null,"mode":"enforce","limited_by":"user/user-tpm"},
-		{"scope":"ip","owner":"","name":"ip-rpm","unit":"requests","amount":600,"per":"minute","capacity":600,"remaining":null,"open":null,"reset_ms":null,"mode":"enforce","limited_by":"ip/ip-rpm"}]}`)
+		{"scope":"team","owner":"search","name":"tpm","unit":"tokens","amount":100000,"configured":100000,"per":"minute","capacity":100000,"remaining":-512,"open":3120,"reset_ms":1501,"mode":"enforce","limited_by":"team/search/tpm"},
+		{"scope":"team","owner":"search","name":"monthly","unit":"usd","amount":500,"configured":500,"per":"month","capacity":500,"remaining":123.45,"open":0.02,"reset_ms":0,"mode":"enforce","limited_by":"team/search/monthly"},
+		{"scope":"team","owner":"search","name":"slots","unit":"concurrency","amount":20,"configured":20,"per":null,"capacity":20,"remaining":18,"open":2,"reset_ms":0,"mode":"enforce","limited_by":"team/search/slots"},
+		{"scope":"key","owner":"search-prod","name":"key-tpm","unit":"tokens","amount":40000,"configured":40000,"per":"minute","capacity":40000,"remaining":40000,"open":0,"reset_ms":0,"mode":"enforce","limited_by":"key/search-prod/key-tpm"},
+		{"scope":"gateway","owner":"","name":"all-tpm","unit":"tokens","amount":2000000,"configured":2000000,"per":"minute","capacity":2000000,"remaining":2000000,"open":0,"reset_ms":0,"mode":"enforce","limited_by":"gateway/all-tpm"},
+		{"scope":"model","owner":"gpt-4o","name":"gpt-4o-all","unit":"tokens","amount":500000,"configured":500000,"per":"minute","capacity":500000,"remaining":5,"open":0,"reset_ms":0,"mode":"enforce","limited_by":"model/gpt-4o/gpt-4o-all"},
+		{"scope":"user","owner":"search","name":"user-tpm","unit":"tokens","amount":5000,"configured":5000,"per":"minute","capacity":5000,"remaining":null,"open":null,"reset_ms":null,"mode":"enforce","limited_by":"user/user-tpm"},
+		{"scope":"ip","owner":"","name":"ip-rpm","unit":"requests","amount":600,"configured":600,"per":"minute","capacity":600,"remaining":null,"open":null,"reset_ms":null,"mode":"enforce","limited_by":"ip/ip-rpm"}]}`)
 
 	if res, _ := g.ask(t, "GET", "/admin/v1/teams/nobody", ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("an unknown team: status %d, want 404", res.StatusCode)

@@ -25,13 +25,15 @@ func quantityOf(u budget.Unit, n int64) quantity {
 
 // limitBody is a limit as operators see it.
 type limitBody struct {
-	Scope    string         `json:"scope"`
-	Owner    string         `json:"owner"`
-	Name     string         `json:"name"`
-	Unit     string         `json:"unit"`
-	Amount   quantity       `json:"amount"`
-	Per      *budget.Period `json:"per"` // null: of concurrency
-	Capacity quantity       `json:"capacity"`
+	Scope string `json:"scope"`
+	Owner string `json:"owner"`
+	Name  string `json:"name"`
+	Unit  string `json:"unit"`
+	// Amount is in force, Configured is the file's: the file of another gateway may be newer.
+	Amount     quantity       `json:"amount"`
+	Configured quantity       `json:"configured"`
+	Per        *budget.Period `json:"per"` // null: of concurrency
+	Capacity   quantity       `json:"capacity"`
 	// Its level, each null if there is a counter for every user, address or model.
 	Remaining quantity `json:"remaining"`
 	Open      quantity `json:"open"`
@@ -147,6 +149,7 @@ func show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []l
 	for _, l := range limits {
 		b := describe(l)
 		if level, ok := levels[l]; ok {
+			b.Amount = quantityOf(l.Unit, l.InForce(level).Amount)
 			b.Capacity = quantityOf(l.Unit, level.Capacity)
 			b.Remaining = quantityOf(l.Unit, level.Remaining)
 			b.Open = quantityOf(l.Unit, level.Open)
@@ -161,7 +164,7 @@ func show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []l
 func describe(l *budget.Limit) limitBody {
 	b := limitBody{
 		Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit),
-		Amount: quantityOf(l.Unit, l.Amount), Capacity: quantityOf(l.Unit, l.Capacity()),
+		Amount: quantityOf(l.Unit, l.Amount), Configured: quantityOf(l.Unit, l.Amount), Capacity: quantityOf(l.Unit, l.Capacity()),
 		Mode: string(cmp.Or(l.Mode, budget.Enforce)), LimitedBy: l.By(),
 	}
 	if l.Period != "" {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -121,10 +122,14 @@ func (a *App) explain(ctx context.Context, q admin.Question) (any, error) {
 
 // notices are what everybody who looks at the dashboard should know.
 func (a *App) notices() []string {
+	var notices []string
 	if a.demo != nil {
-		return []string{demoNotice}
+		notices = append(notices, demoNotice)
 	}
-	return nil
+	if n := a.drift.Load(); n > 0 {
+		notices = append(notices, fmt.Sprintf("The configuration of another gateway is newer: its amounts are in force for %d limits of this one's file.", n))
+	}
+	return notices
 }
 
 // shownEstimates is of how many models the dashboard shows estimates.
@@ -176,6 +181,7 @@ func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 		}
 		if err == nil {
 			levels[i].Remaining = l.Unit.Number(states[i].Remaining)
+			levels[i].Amount = l.Unit.Number(l.InForce(states[i]).Amount)
 		}
 	}
 	return levels

@@ -88,6 +88,8 @@ type App struct {
 	crowded   telemetry.Sampler // of the log's lines about connections that were closed
 	strangers telemetry.Sampler // of the log's lines about wrong admin tokens
 
+	drift atomic.Int64 // limits of this file that another gateway's newer file has changed
+
 	unreadable string // what synchronize last told of blocks that cannot be read
 }
 

@@ -81,6 +81,7 @@ type limiter interface {
 	Up() bool
 	Open() int
 	Unwritten() int
+	Drifted() map[*budget.Limit]struct{}
 	Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
 	Close(ctx context.Context) error
 }

@@ -14,6 +14,7 @@ const (
 	ratiosField    = "learned"
 	refreshEvery   = time.Second
 	ratiosEvery    = 10 // refreshes
+	driftEvery     = 3
 	refreshTimeout = 900 * time.Millisecond
 )
 
@@ -44,9 +45,30 @@ func (a *App) refresh(ctx context.Context, n int) {
 	a.tellUnreadable(err)
 	a.storeSeen.Store(true)
 	a.readSwitch(ctx)
+	if n%driftEvery == 0 {
+		a.lookForDrift()
+	}
 	if n%ratiosEvery == 0 {
 		a.saveRatios(ctx)
 	}
+}
+
+// lookForDrift counts the limits of this gateway's file for which the store, when it
+// was last asked, had other amounts, of a newer file. It logs when that begins and ends.
+func (a *App) lookForDrift() {
+	drifted, n := a.limiter.Drifted(), int64(0)
+	for _, l := range everyLimit(a.config.Load()) {
+		if _, ok := drifted[l]; ok {
+			n++
+		}
+	}
+	switch before := a.drift.Swap(n); {
+	case n > 0 && before == 0:
+		a.log.Warn("the configuration of another gateway is newer: its amounts are in force", "limits", n, "config", a.options.ConfigFile)
+	case n == 0 && before > 0:
+		a.log.Info("the amounts in force are those of this configuration again")
+	}
+	a.metrics.LimitDrift(n)
 }
 
 // tellUnreadable logs each new state of blocks that cannot be read, nil if all can.

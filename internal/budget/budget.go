@@ -108,6 +108,10 @@ type LineState struct {
 	Wait      time.Duration // until this line alone would fit; 0 if it does
 	Reset     time.Duration // until full, or until the period ends
 	Candidate Outcome       // what the candidate amount would have said; Granted if none
+
+	// Amount and Burst are those in force, as Limit has them: another gateway's
+	// file may be newer. 0: not known. Of a gateway's share they are the whole's.
+	Amount, Burst int64
 }
 
 // Settlement ends a reservation.

@@ -193,6 +193,22 @@ func (l *Limit) Single() bool {
 	}
 }
 
+// InForce is l with the amounts that its store, which said s, counts by: l itself
+// unless the file of another gateway is newer.
+func (l *Limit) InForce(s LineState) *Limit {
+	if !l.Drifts(s) {
+		return l
+	}
+	c := *l
+	c.Amount, c.Burst = s.Amount, s.Burst
+	return &c
+}
+
+// Drifts reports whether s names other amounts than l has.
+func (l *Limit) Drifts(s LineState) bool {
+	return s.Amount != 0 && (s.Amount != l.Amount || s.Burst != l.Capacity())
+}
+
 // longestGain bounds what Gain returns, so that it can be added up: 73 years.
 const longestGain = 1 << 61
 

@@ -41,6 +41,15 @@ func rulesOf(l *Limit) Rules {
 	return r
 }
 
+// Amount is what the rules grant per period p. Only a rate needs p, of which
+// compile has made it.
+func (r *Rules) Amount(p Period) int64 {
+	if r.Num == 0 {
+		return r.Capacity
+	}
+	return r.Num * (p.Length().Milliseconds() / r.Den)
+}
+
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b

@@ -1,6 +1,9 @@
 package budget
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // forever is how long, in milliseconds, a counter is kept that would be wrong
 // if it were made anew: one that starts empty.
@@ -25,8 +28,9 @@ func (c *Counter) Life(now int64) int64 {
 	return life
 }
 
-// State describes the counter to one who asked for cost and was told out and wait.
-func (c *Counter) State(out Outcome, wait, now int64) LineState {
+// State describes the counter to one who asked it by a limit of period p for cost
+// and was told out and wait.
+func (c *Counter) State(p Period, out Outcome, wait, now int64) LineState {
 	return LineState{
 		Outcome:   out,
 		Remaining: c.Remaining(now),
@@ -34,6 +38,8 @@ func (c *Counter) State(out Outcome, wait, now int64) LineState {
 		Open:      c.Open,
 		Wait:      Millis(wait),
 		Reset:     Millis(c.Reset(now)),
+		Amount:    c.Amount(p),
+		Burst:     c.Capacity,
 	}
 }
 
@@ -44,7 +50,7 @@ func (s LineState) After(l *Limit, d time.Duration) LineState {
 		return s
 	}
 	if l.Algorithm == TokenBucket || l.Algorithm == Pacing {
-		gained := float64(l.Amount) * float64(d) / float64(l.Period.Length())
+		gained := float64(cmp.Or(s.Amount, l.Amount)) * float64(d) / float64(l.Period.Length())
 		s.Remaining = min(s.Remaining+int64(min(gained, MaxExact)), s.Capacity)
 	}
 	if s.Reset -= d; s.Reset <= 0 {

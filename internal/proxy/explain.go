@@ -118,7 +118,7 @@ func (p *plan) explained(mode Enforcement, states []budget.LineState, at time.Ti
 		e.WaitMS = &ms
 	}
 	for i, line := range p.lines {
-		l, s := line.Limit, states[i]
+		l, s := line.Limit.InForce(states[i]), states[i]
 		shown := l.Unit.Number
 		e.Limits[i] = ExplainedLimit{
 			LimitedBy: p.limitedBy(line), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),

@@ -50,7 +50,7 @@ func writeLimits(h http.Header, api *dialect.Profile, lines []budget.Line, v bud
 		if i >= 0 {
 			s := v.Lines[i]
 			write(dialect.Header(h), dialect.Level{
-				Unit: string(units[u]), Limit: lines[i].Limit.Amount, Remaining: s.Remaining, Reset: s.Reset, At: v.At,
+				Unit: string(units[u]), Limit: lines[i].Limit.InForce(s).Amount, Remaining: s.Remaining, Reset: s.Reset, At: v.At,
 			})
 		}
 	}
@@ -66,7 +66,7 @@ func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightes
 		if i < 0 {
 			continue
 		}
-		l, s := lines[i].Limit, v.Lines[i]
+		l, s := lines[i].Limit.InForce(v.Lines[i]), v.Lines[i]
 		if len(policy) > 0 {
 			policy, state = append(policy, ", "...), append(state, ", "...)
 		}

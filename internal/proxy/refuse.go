@@ -18,7 +18,7 @@ const longestHint = fault.LongestHint
 func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 	g.spent.note(p.lines, v)
 	line, state := p.lines[v.Binding], v.Lines[v.Binding]
-	l := line.Limit
+	l := line.Limit.InForce(state)
 	e := &fault.Error{
 		Code: codeOf(v.Outcome),
 		Limit: &fault.Limit{
@@ -52,10 +52,11 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 // turnOf is the turn to give a request that v refuses, and would fit after wait if
 // nobody else waited. Without the store this instance's share gains its part.
 func turnOf(p *plan, v budget.Verdict, wait time.Duration) turn {
-	line := p.lines[v.Binding]
-	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), client: p.caller.conn, wait: wait, gain: line.Limit.Gain(line.Amount)}
-	if share := v.Lines[v.Binding].Capacity; v.Degraded && share > 0 && share < line.Limit.Capacity() {
-		t.gain = time.Duration(min(float64(t.gain)*float64(line.Limit.Capacity())/float64(share), float64(2*longestHint)))
+	line, state := p.lines[v.Binding], v.Lines[v.Binding]
+	limit := line.Limit.InForce(state)
+	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), client: p.caller.conn, wait: wait, gain: limit.Gain(line.Amount)}
+	if share := state.Capacity; v.Degraded && share > 0 && share < limit.Capacity() {
+		t.gain = time.Duration(min(float64(t.gain)*float64(limit.Capacity())/float64(share), float64(2*longestHint)))
 	}
 	return t
 }

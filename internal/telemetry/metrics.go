@@ -44,6 +44,7 @@ type Metrics struct {
 	crowded    prometheus.Counter
 	strangers  prometheus.Counter
 	reloaded   prometheus.Gauge
+	drift      prometheus.Gauge
 }
 
 // bounds has one bound for each label whose values come from outside, shared by
@@ -196,13 +197,14 @@ func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {
 		Name: "llmgw_connections_refused_total", Help: "Connections closed at once because their address had as many as it may have."})
 	m.strangers = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "llmgw_admin_auth_failures_total", Help: "Wrong tokens at the admin port."})
+	m.drift = gauge("llmgw_limit_drift", "Limits whose amounts in force are of another gateway's newer configuration.")
 	m.reloaded = gauge("llmgw_config_last_reload_successful", "Whether the last load of the configuration was accepted.")
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "llmgw_build_info", Help: "What is running; always 1.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go_version": build.GoVersion},
 	})
 	info.Set(1)
-	r.MustRegister(m.storeUp, m.clockSteps, m.crowded, m.strangers, m.reloaded, info,
+	r.MustRegister(m.storeUp, m.clockSteps, m.crowded, m.strangers, m.reloaded, m.drift, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 

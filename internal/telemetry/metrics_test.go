@@ -61,6 +61,7 @@ func everything(m *Metrics) {
 	m.StoreUp(true)
 	m.ClockStep(-6 * time.Second)
 	m.ConfigReloaded(true)
+	m.LimitDrift(2)
 	m.LimitLevels(func(context.Context) []Level {
 		return []Level{{"team", "search", "tpm", "tokens", -12, 100000}, {"gateway", "", "usd", "usd", 1.25, 500}}
 	})
@@ -107,6 +108,7 @@ func TestEveryMetricOfTheProductIsShownWithItsLabels(t *testing.T) {
 		`llmgw_store_up 1`,
 		`llmgw_store_clock_steps_total 1`,
 		`llmgw_config_last_reload_successful 1`,
+		`llmgw_limit_drift 2`,
 		`llmgw_build_info{commit="abc",go_version="go1.26",version="1.2.3"} 1`,
 		`go_goroutines `,
 		`process_cpu_seconds_total `,

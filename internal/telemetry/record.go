@@ -195,6 +195,10 @@ func (m *Metrics) ClockStep(time.Duration) { m.clockSteps.Inc() }
 // ConfigReloaded says whether the last configuration was accepted.
 func (m *Metrics) ConfigReloaded(ok bool) { m.reloaded.Set(truth(ok)) }
 
+// LimitDrift says of how many limits other amounts are in force than this gateway's
+// configuration has.
+func (m *Metrics) LimitDrift(n int64) { m.drift.Set(float64(n)) }
+
 // LimitLevels shows what read returns. read is asked at a scrape, at most once
 // a second and never twice at a time, and should honour its ctx. Levels that do
 // not come in time are left out; their amounts stay.

@@ -139,6 +139,31 @@ var bucketCases = []testCase{
 		b.grant(line(before, 89))
 		b.left(after, 0, 150)
 	}},
+	{"S22 older callers are told the amounts in force", func(b *table) {
+		for _, alg := range []budget.Algorithm{budget.TokenBucket, budget.SlidingWindow, budget.SlidingLog, budget.Pacing} {
+			before := with(bucket(string(alg), 700), func(l *budget.Limit) {
+				if l.Algorithm = alg; alg == budget.TokenBucket || alg == budget.Pacing {
+					l.Burst = 900
+				}
+			})
+			after := with(before, func(l *budget.Limit) { l.Amount, l.Burst, l.Version = 70, 90, 2 })
+			b.grant(line(before, 1))
+			if got := b.read(before); before.Drifts(got) || before.InForce(got) != before {
+				b.t.Errorf("%s: its own caller is told other amounts: %+v", alg, got)
+			}
+			b.grant(line(after, 1))
+			told := b.read(before)
+			_, v := b.ask(line(before, 1))
+			for what, got := range map[string]budget.LineState{"a reading": told, "a decision": v.Lines[0]} {
+				if in := before.InForce(got); !before.Drifts(got) || in.Amount != 70 || in.Capacity() != after.Capacity() {
+					b.t.Errorf("%s: %s tells an older caller %d of %d, want 70 of %d", alg, what, in.Amount, in.Capacity(), after.Capacity())
+				}
+			}
+			if got := b.read(after); after.Drifts(got) {
+				b.t.Errorf("%s: a newer caller is told %+v", alg, got)
+			}
+		}
+	}},
 	{"S22 a rate changes from now on, even on a refusal", func(b *table) {
 		slow := bucket("tpm", 60) // one a second
 		fast := with(slow, func(l *budget.Limit) { l.Amount, l.Version = 600, 2 })

@@ -33,7 +33,8 @@ func (l *Limiter) Correct(c budget.Correction) {
 	if c.AtMost > 0 {
 		c.AtMost /= s.live
 	}
-	c.Line.Limit = s.share(c.Line.Limit)
+	last, _ := l.counters.level(c.Line, time.Now())
+	c.Line.Limit = s.share(c.Line.Limit, last)
 	s.correct(c)
 }
 

@@ -30,7 +30,8 @@ const maxCounters = 1 << 17
 // counter is what is remembered of one.
 type counter struct {
 	state budget.LineState // as the store last said
-	at    time.Time        // when it was asked for that; zero: never
+	of    *budget.Limit    // by which it was asked
+	at    time.Time        // when it was asked; zero: never
 	held  int64            // by reservations of this process that the store knows; slots: by all
 
 	refused *refusal  // the latest, or nil
@@ -83,21 +84,48 @@ func (t *counters) see(line budget.Line, state budget.LineState, sent time.Time)
 	s := t.shard(k)
 	s.mu.Lock()
 	c := s.get(k)
-	c.state, c.at = state, sent
+	c.state, c.of, c.at = state, line.Limit, sent
 	s.mu.Unlock()
 }
 
-// level predicts the line's level; false if the store never said.
-func (t *counters) level(line budget.Line, now time.Time) (int64, bool) {
+// now predicts the counter for who asks by l. The amounts in force are not known
+// if l is of another file than the one that was in force here.
+func (c *counter) now(l *budget.Limit, now time.Time) budget.LineState {
+	state := c.state.After(l, now.Sub(c.at))
+	if c.of != l {
+		state.Amount, state.Burst = 0, 0
+	}
+	return state
+}
+
+// drifted lists the limits of whose counters the store last named other amounts
+// than the limit has.
+func (t *counters) drifted() map[*budget.Limit]struct{} {
+	drifted := make(map[*budget.Limit]struct{})
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, c := range s.m {
+			if c.of != nil && c.of.Drifts(c.state) {
+				drifted[c.of] = struct{}{}
+			}
+		}
+		s.mu.Unlock()
+	}
+	return drifted
+}
+
+// level predicts how the line's counter stands; false if the store never said.
+func (t *counters) level(line budget.Line, now time.Time) (budget.LineState, bool) {
 	k := line.Counter()
 	s := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.m[k]
 	if c == nil || c.at.IsZero() {
-		return 0, false
+		return budget.LineState{}, false
 	}
-	return c.state.After(line.Limit, now.Sub(c.at)).Remaining, true
+	return c.now(line.Limit, now), true
 }
 
 // hold counts n that the store granted.

@@ -56,7 +56,7 @@ func TestASharesNumbersAreParts(t *testing.T) {
 	} {
 		sp := outage{live: s.live, shares: map[*budget.Limit]*budget.Limit{}}
 		s.of.Algorithm, s.of.Period = budget.TokenBucket, budget.Minute
-		got := sp.share(&s.of)
+		got := sp.share(&s.of, budget.LineState{})
 		if w := s.share; got.Amount != w.Amount || got.Burst != w.Burst || got.Candidate != w.Candidate || got.MaxDebt != w.MaxDebt || got.UnboundedDebt != w.UnboundedDebt {
 			t.Errorf("%s: got %+v, want %+v", s.what, *got, s.share)
 		}

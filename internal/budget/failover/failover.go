@@ -198,9 +198,14 @@ func (l *Limiter) Read(ctx context.Context, lines []budget.Line) ([]budget.LineS
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("read %d counters: %w", len(lines), err)
 	}
+	l.learn(lines, states, start)
 	l.backlog.subtract(lines, states)
 	return states, at, nil
 }
+
+// Drifted returns the limits of whose counters the store last named other amounts
+// than the limit has: the file of another gateway is newer.
+func (l *Limiter) Drifted() map[*budget.Limit]struct{} { return l.counters.drifted() }
 
 // errAway says that the store is down.
 var errAway = errors.New("failover: the store does not answer")

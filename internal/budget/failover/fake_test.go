@@ -18,6 +18,7 @@ type ledger struct {
 	mu      sync.Mutex
 	left    map[string]int64
 	paused  map[string]bool
+	newer   map[string]*budget.Limit // of another gateway's newer file
 	records map[string]*entry
 	ended   map[string]bool
 	fenced  map[budget.Epoch]bool
@@ -50,12 +51,20 @@ func (s *ledger) level(l budget.Line) int64 {
 	if n, ok := s.left[counterName(l)]; ok {
 		return n
 	}
-	return l.Limit.Capacity()
+	return s.limit(l).Capacity()
+}
+
+// limit is the one in force.
+func (s *ledger) limit(l budget.Line) *budget.Limit {
+	if newer := s.newer[counterName(l)]; newer != nil {
+		return newer
+	}
+	return l.Limit
 }
 
 func (s *ledger) state(l budget.Line) budget.LineState {
-	level := s.level(l)
-	st := budget.LineState{Remaining: level, Capacity: l.Limit.Capacity(), Reset: time.Hour}
+	level, in := s.level(l), s.limit(l)
+	st := budget.LineState{Remaining: level, Capacity: in.Capacity(), Reset: time.Hour, Amount: in.Amount, Burst: in.Capacity()}
 	switch {
 	case l.Limit.Unit == budget.Concurrency && level < 1:
 		st.Outcome = budget.NoSlot

@@ -56,9 +56,10 @@ func (d *decision) conclude() {
 func (d *decision) byPolicy() {
 	now := time.Now()
 	for i, line := range d.r.Lines {
-		level, seen := d.l.counters.level(line, now)
-		state := &d.v.Lines[i]
-		state.Remaining, state.Capacity = level, line.Limit.Capacity()
+		last, seen := d.l.counters.level(line, now)
+		limit, state := line.Limit.InForce(last), &d.v.Lines[i]
+		state.Remaining, state.Capacity = last.Remaining, limit.Capacity()
+		state.Amount, state.Burst = limit.Amount, limit.Capacity()
 		if !seen {
 			state.Remaining = state.Capacity
 		}
@@ -66,7 +67,7 @@ func (d *decision) byPolicy() {
 		case line.Limit.WhenStoreDown == budget.Closed:
 			state.Outcome, state.Remaining, state.Wait, state.Reset = budget.Unavailable, 0, closedWait, closedWait
 		case hasShare(line.Limit) && line.Limit.Unit != budget.Concurrency:
-			d.shares = append(d.shares, d.s.line(line, level, seen))
+			d.shares = append(d.shares, d.s.line(line, last, seen))
 			d.index = append(d.index, i)
 		}
 	}
@@ -87,7 +88,7 @@ func (d *decision) bySlots() {
 		}
 		most := int64(budget.MaxExact)
 		if hasShare(line.Limit) {
-			d.v.Lines[i].Capacity = d.s.share(line.Limit).Amount
+			d.v.Lines[i].Capacity = d.s.share(line.Limit, d.v.Lines[i]).Amount
 		}
 		if hasShare(line.Limit) && !d.r.Force {
 			most = d.v.Lines[i].Capacity
@@ -138,8 +139,10 @@ func (d *decision) byShares() {
 			state.Outcome, state.Wait = budget.Unavailable, closedWait
 			continue
 		}
+		amount, burst := state.Amount, state.Burst
 		*state = states[j]
-		if state.Outcome == budget.NeverFits && d.r.Lines[i].Amount <= d.r.Lines[i].Limit.Capacity() {
+		state.Amount, state.Burst = amount, burst
+		if state.Outcome == budget.NeverFits && d.r.Lines[i].Amount <= burst {
 			// Too much for a share, but not for the limit: only the store can grant it.
 			state.Outcome, state.Wait = budget.Unavailable, closedWait
 		}

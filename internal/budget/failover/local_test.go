@@ -72,6 +72,42 @@ func TestS31_AShareStartsFromWhatWasLastSeen(t *testing.T) {
 	})
 }
 
+// What another gateway's newer file has put in force is what is shared out when the
+// store goes away, until this gateway has a newer file itself.
+func TestAShareIsOfTheAmountInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		more, own := *tpm, *tpm
+		more.Amount, more.Burst = 3000, 3000
+		own.Amount, own.Burst, own.Version = 600, 600, tpm.Version+1
+		w.ledger.newer = map[string]*budget.Limit{counterName(line(tpm, 0)): &more}
+		w.reserve("before", line(tpm, 1))
+		w.Settle("before", []int64{1})
+		if d := w.Drifted(); len(d) != 1 {
+			t.Errorf("got %v, want the one limit to have drifted", d)
+		}
+		synctest.Wait()
+		w.fall(lost)
+		v := w.reserve("r1", line(tpm, 900))
+		if st := v.Lines[0]; v.Outcome != budget.Granted || st.Capacity != 1000 || st.Amount != 3000 || st.Burst != 3000 {
+			t.Errorf("got %+v, want a third of 3000", v)
+		}
+		if v := w.reserve("r2", line(tpm, 2900)); v.Outcome != budget.Unavailable {
+			t.Errorf("got %+v, want unavailable: the store may grant it", v)
+		}
+		v = w.reserve("r3", line(&own, 250))
+		if st := v.Lines[0]; v.Outcome != budget.Unavailable || own.Drifts(st) {
+			t.Errorf("got %+v, want a third of the newer file's 600 to be too little", v)
+		}
+		if v := w.reserve("r4", line(&own, 700)); v.Outcome != budget.NeverFits {
+			t.Errorf("got %+v, want never: it is more than the newer file has", v)
+		}
+		w.Settle("r1", []int64{900})
+		w.rise()
+		w.end()
+	})
+}
+
 // Whatever refuses, a line tells what this gateway would still grant of it, and
 // not what all gateways had together: the rest is the others'.
 func TestWhileTheStoreIsDownLinesTellWhatThisGatewayGrants(t *testing.T) {

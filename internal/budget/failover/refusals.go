@@ -60,8 +60,8 @@ func (t *counters) refusal(line budget.Line, now time.Time) (state budget.LineSt
 	if c == nil || c.at.IsZero() {
 		return state, false, 0
 	}
-	state = c.state.After(line.Limit, now.Sub(c.at))
-	state.Wait = line.Limit.Gain(max(1, line.Amount-state.Remaining))
+	state = c.now(line.Limit, now)
+	state.Wait = line.Limit.InForce(state).Gain(max(1, line.Amount-state.Remaining))
 	if f := c.refused; f != nil && f.limit == line.Limit {
 		if sure = f.until(line.Amount).Sub(now); line.Amount == f.cost {
 			state.Wait = f.state.Wait - now.Sub(f.got)
@@ -85,8 +85,9 @@ func (f *refusal) until(cost int64) time.Time {
 	case budget.TokenBucket:
 		// Remaining is rounded down, so up to a unit more may be there. The wait is
 		// exact, if it is not that of a claim or a pause, which may end sooner.
-		least = f.limit.Gain(short - 1)
-		if f.others == 0 && cost >= f.cost && f.state.Wait <= f.limit.Gain(f.cost-f.state.Remaining)+time.Millisecond {
+		limit := f.limit.InForce(f.state)
+		least = limit.Gain(short - 1)
+		if f.others == 0 && cost >= f.cost && f.state.Wait <= limit.Gain(f.cost-f.state.Remaining)+time.Millisecond {
 			least = max(least, f.state.Wait)
 		}
 	case budget.CalendarUsage:

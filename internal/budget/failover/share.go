@@ -59,8 +59,9 @@ func hasShare(l *budget.Limit) bool {
 	return l.WhenStoreDown != budget.Open && l.WhenStoreDown != budget.Closed
 }
 
-// share is the limit that this gateway keeps to by itself.
-func (s *outage) share(of *budget.Limit) *budget.Limit {
+// share is the limit that this gateway keeps to by itself: of what last says is in
+// force, when it is first asked for.
+func (s *outage) share(of *budget.Limit, last budget.LineState) *budget.Limit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if have := s.shares[of]; have != nil {
@@ -72,17 +73,17 @@ func (s *outage) share(of *budget.Limit) *budget.Limit {
 		}
 		return max(1, n/s.live)
 	}
-	limit := *of
-	limit.Amount, limit.Burst = part(of.Amount), part(of.Burst)
+	limit := *of.InForce(last)
+	limit.Amount, limit.Burst = part(limit.Amount), part(limit.Burst)
 	limit.Candidate, limit.MaxDebt = part(of.Candidate), part(of.MaxDebt)
 	s.shares[of] = limit.Compile()
 	return &limit
 }
 
 // line is the share's counterpart of a request's line, its counter started
-// from level, what all gateways had together when it was last seen.
-func (s *outage) line(of budget.Line, level int64, seen bool) budget.Line {
-	line := budget.Line{Limit: s.share(of.Limit), Value: of.Value, Amount: of.Amount}
+// from last, what all gateways have together by what was last seen.
+func (s *outage) line(of budget.Line, last budget.LineState, seen bool) budget.Line {
+	line := budget.Line{Limit: s.share(of.Limit, last), Value: of.Value, Amount: of.Amount}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.primed[of.Counter()]; ok {
@@ -90,7 +91,7 @@ func (s *outage) line(of budget.Line, level int64, seen bool) budget.Line {
 	}
 	s.primed[of.Counter()] = struct{}{}
 	if seen {
-		s.correct(budget.Correction{Line: line, AtMost: max(0, level/s.live)})
+		s.correct(budget.Correction{Line: line, AtMost: max(0, last.Remaining/s.live)})
 	}
 	return line
 }
@@ -107,7 +108,7 @@ func (s *outage) settle(r *record) {
 		if line.Limit.Unit == budget.Concurrency || !hasShare(line.Limit) || i >= len(r.used) {
 			continue
 		}
-		lines = append(lines, budget.Line{Limit: s.share(line.Limit), Value: line.Value, Amount: line.Amount})
+		lines = append(lines, budget.Line{Limit: s.share(line.Limit, budget.LineState{}), Value: line.Value, Amount: line.Amount})
 		used = append(used, r.used[i])
 	}
 	if len(lines) == 0 {

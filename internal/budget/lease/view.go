@@ -28,7 +28,7 @@ func (l *lease) view(i int, past time.Duration) budget.LineState {
 	s.Open += l.inFlight(i)
 	s.Remaining += left
 	s.Remaining = min(s.Remaining, s.Capacity)
-	s.Reset = max(0, s.Reset-refill(limit, left))
+	s.Reset = max(0, s.Reset-refill(limit.InForce(s), left))
 	return s
 }
 
@@ -115,7 +115,7 @@ func (l *lease) addUnspent(i int, st *budget.LineState, now time.Time) {
 	left := l.left(i)
 	st.Open = max(0, st.Open-l.reserved(i)) + l.inFlight(i)
 	st.Remaining = min(st.Remaining+left, st.Capacity)
-	st.Reset = max(0, st.Reset-refill(l.lines[i].Limit, left))
+	st.Reset = max(0, st.Reset-refill(l.lines[i].Limit.InForce(*st), left))
 }
 
 // creditFrom adds to what l knows of line i what a request of from, an earlier
@@ -127,7 +127,7 @@ func (l *lease) creditFrom(from *lease, i int, unused, open int64) {
 	}
 	st.Open = max(0, st.Open-open)
 	st.Remaining += unused
-	st.Reset -= refill(limit, unused)
+	st.Reset -= refill(limit.InForce(*st), unused)
 }
 
 // reevaluate changes the refusal of a request for which too little was left before

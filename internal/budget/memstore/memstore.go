@@ -88,7 +88,7 @@ func (s *Store) peek(l *budget.Limit, line budget.Line, now int64) budget.LineSt
 		c = budget.New(rules, bounds, now)
 	}
 	out, wait := c.Judge(min(max(line.Amount, 0), budget.MaxExact), now)
-	return c.State(out, wait, now)
+	return c.State(l.Period, out, wait, now)
 }
 
 // Correct implements budget.Store.

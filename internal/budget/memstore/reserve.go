@@ -186,7 +186,7 @@ func verdict(rec *record, r *budget.Request, now int64) budget.Verdict {
 	for i := range rec.parts {
 		p := &rec.parts[i]
 		if i < len(r.Lines) {
-			v.Lines[i] = p.c.State(p.outcome, p.wait, now)
+			v.Lines[i] = p.c.State(r.Lines[i].Limit.Period, p.outcome, p.wait, now)
 			continue
 		}
 		v.Lines[p.line].Candidate = p.outcome

@@ -197,7 +197,7 @@ func (w *reserving) read(answer *reader, at int64) {
 	case decided, repeated:
 		w.states = make([]budget.LineState, len(w.parts))
 		for i := range w.states {
-			w.states[i] = answer.state()
+			w.states[i] = answer.state(w.parts[i].rules.limit)
 		}
 	}
 }

@@ -14,7 +14,8 @@ local function ask(c, cost, now)
 end
 
 -- describe is a counter as one who asked sees it, the values of DESCRIBED:
--- outcome, remaining, capacity, open, wait, reset.
+-- outcome, remaining, capacity, open, wait, reset, and of a bucket its rate, which a
+-- newer file may have changed; else 0.
 local function describe(c, out, wait, now)
-  return out, remaining(c, now), c.capacity, c.open, wait, reset(c, now)
+  return out, remaining(c, now), c.capacity, c.open, wait, reset(c, now), c.kind <= PACING and c.num / c.den or 0
 end

@@ -300,7 +300,7 @@ func (o *oracle) reserve() {
 		}
 	}
 	for j, i := range q.which {
-		want[j] = o.goes[i].State(want[j].Outcome, waits[j], o.now)
+		want[j] = o.goes[i].State(o.limits[i].Period, want[j].Outcome, waits[j], o.now)
 	}
 	if !refused {
 		o.open = append(o.open, q)

@@ -33,7 +33,7 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	err := s.eachBase(ctx, &s.scripts.read, all, func(answer *reader, now int64, part []asked) error {
 		at = now
 		for _, a := range part {
-			st := answer.state()
+			st := answer.state(a.rules.limit)
 			if a.candidate {
 				states[a.line].Candidate = st.Outcome
 				continue

@@ -108,8 +108,8 @@ local function answer(status)
   local v, j = values, 1
   v[1] = status
   for i = 1, parts do
-    v[j + 1], v[j + 2], v[j + 3], v[j + 4], v[j + 5], v[j + 6] = describe(counter(which[i]), outcome[i], wait[i], now)
-    j = j + 6
+    v[j + 1], v[j + 2], v[j + 3], v[j + 4], v[j + 5], v[j + 6], v[j + 7] = describe(counter(which[i]), outcome[i], wait[i], now)
+    j = j + 7
   end
   answers[parts] = answers[parts] or '<B' .. string.rep(DESCRIBED, parts)
   return pack(answers[parts], unpack(v, 1, j))

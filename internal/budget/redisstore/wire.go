@@ -42,7 +42,9 @@ func (r *reader) byte() byte {
 	return b
 }
 
-func (r *reader) int() int64 {
+func (r *reader) int() int64 { return int64(r.float()) }
+
+func (r *reader) float() float64 {
 	if len(r.rest) < 8 {
 		r.bad = true
 		return 0
@@ -52,19 +54,23 @@ func (r *reader) int() int64 {
 		bits = bits<<8 | uint64(r.rest[i])
 	}
 	r.rest = r.rest[8:]
-	return int64(math.Float64frombits(bits))
+	return math.Float64frombits(bits)
 }
 
 func (r *reader) millis() time.Duration { return budget.Millis(r.int()) }
 
-// state reads what describe() in judge.lua told.
-func (r *reader) state() (s budget.LineState) {
+// state reads what describe() in judge.lua told of a counter of l.
+func (r *reader) state(l *budget.Limit) (s budget.LineState) {
 	s.Outcome = budget.Outcome(r.byte())
 	s.Remaining = r.int()
 	s.Capacity = r.int()
 	s.Open = r.int()
 	s.Wait = r.millis()
 	s.Reset = r.millis()
+	s.Amount, s.Burst = s.Capacity, s.Capacity
+	if rate := r.float(); rate > 0 { // exact up to an amount of 2^51
+		s.Amount = int64(math.Round(rate * float64(l.Period.Length().Milliseconds())))
+	}
 	return s
 }
 
