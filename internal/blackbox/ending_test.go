@@ -58,16 +58,17 @@ func TestChargeEstimateChargesTheWholeReservation(t *testing.T) {
 	w.settled()
 }
 
-func TestD6D20WhatFailedCostsNothing(t *testing.T) {
+func TestD6D20WhatFailedCostsNothingButAnInputThatIsWorkedOn(t *testing.T) {
 	for _, s := range []struct {
 		what, model string
 		status      int
+		charged     int
 	}{
-		{"an error of the provider", "sim-fail500", 500},
-		{"a refusal", "sim-fail400", 400},
-		{"a connection that is reset", "sim-drop", 502},
-		{"an error as the first event", "sim-err", 502}, // which names no status
-		{"no answer in time", "sim-wait30s", 504},
+		{"an error of the provider", "sim-fail500", 500, 0},
+		{"a refusal", "sim-fail400", 400, 0},
+		{"a connection that is reset", "sim-drop", 502, 0},
+		{"an error as the first event", "sim-err", 502, 0},          // which names no status
+		{"no answer in time", "sim-wait30s", 504, 5 * promptTokens}, // the provider works on it
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			w := start(t, setup{limits: tokensLimit(), provider: "timeouts: {first_byte: 700ms}\nretries: {attempts: 0}"})
@@ -80,8 +81,8 @@ func TestD6D20WhatFailedCostsNothing(t *testing.T) {
 					t.Fatalf("got %d, want %d\n%s", a.Status, s.status, a.Body)
 				}
 			}
-			if got := w.spent("tokens"); got != 0 {
-				t.Errorf("charged %d, want nothing", got)
+			if got := w.spent("tokens"); got != s.charged {
+				t.Errorf("charged %d, want %d", got, s.charged)
 			}
 			w.settled()
 		})

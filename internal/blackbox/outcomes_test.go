@@ -234,8 +234,8 @@ func TestEachPhaseHasItsTimeout(t *testing.T) {
 		input, output int
 	}{
 		{"no-handshake", streamed, 504, false, 0, 0},
-		{"no-header", streamed, 504, false, 0, 0},
-		{"no-event", streamed, 200, true, promptTokens, 0},
+		{"no-header", streamed, 504, false, promptTokens, 0},
+		{"no-event", streamed, 504, false, promptTokens, 0},
 		{"goes-quiet", streamed, 200, true, promptTokens, 2},
 		{"half", `"stream":false`, 504, false, promptTokens, 0},
 	} {
