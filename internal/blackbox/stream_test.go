@@ -265,14 +265,14 @@ func TestWhetherAStreamComesIsToldByItsType(t *testing.T) {
 			http.Error(w, `{"error":{"message":"unexpected"}}`, http.StatusTeapot)
 			return
 		}
-		say(w, twoTokens, usageChunk, doneChunk) // a server that takes a word for true
+		say(w, twoTokens, usageChunk, doneChunk) // a server that streams unasked
 	})
 	w := start(t, setup{
 		limits:    tokensLimit(),
 		providers: "{name: lax, dialect: openai, base_url: " + server + "/v1, api_keys: [sk-p], retries: {attempts: 0}}",
 		models:    "{name: lax, targets: [{provider: lax}]}",
 	})
-	a, err := w.Try(secret, chat, ask("lax", `"stream":"true"`))
+	a, err := w.Try(secret, chat, ask("lax"))
 	if err != nil || a.Status != 200 || a.Body != twoTokens+usageChunk+doneChunk {
 		t.Errorf("got %d, %v\n%s", a.Status, err, a.Body)
 	}

