@@ -19,13 +19,16 @@ type background struct {
 	// late is called with the end of a response that is not open here. May be nil.
 	late func(id string, r dialect.Report)
 
-	mu   sync.Mutex
-	open map[string]*unfinished
+	mu    sync.Mutex
+	open  map[string]*unfinished
+	teams map[string]int // open responses by team
+	count int            // responses that were ever open: numbers them
 }
 
 // unfinished is a call whose response goes on.
 type unfinished struct {
 	rec    *record
+	number int         // the newest has the highest
 	timer  *time.Timer // ends it when nobody has asked for a while
 	until  time.Time   // when that is
 	askers int         // calls about it that are under way
@@ -34,12 +37,12 @@ type unfinished struct {
 const (
 	// askedWithin is how long a response stays open that nobody asks for.
 	askedWithin = 2 * time.Minute
-	// maxUnfinished bounds the responses that are open.
+	// maxUnfinished bounds the responses that are open. Teams share them.
 	maxUnfinished = 10_000
 )
 
 func newBackground(end func(*record, *dialect.Report)) *background {
-	return &background{end: end, open: map[string]*unfinished{}}
+	return &background{end: end, open: map[string]*unfinished{}, teams: map[string]int{}}
 }
 
 // goesOn tells whether a call's response goes on at its provider, and has an id
@@ -49,17 +52,52 @@ func goesOn(p *plan, status int, r dialect.Report) bool {
 }
 
 // leave takes over a call that has ended while the response id goes on; false if
-// there is no room, or one of that id is open.
+// there is no room, or one of that id is open. In a full table the newest response
+// of the team with the most gives up its place to a team that has fewer.
 func (b *background) leave(id string, rec *record) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, taken := b.open[id]; taken || len(b.open) >= maxUnfinished {
+	if _, taken := b.open[id]; taken {
+		b.mu.Unlock()
 		return false
 	}
-	u := &unfinished{rec: rec, until: time.Now().Add(askedWithin)}
+	team, loser := rec.caller.teamName(), ""
+	if len(b.open) >= maxUnfinished {
+		if loser = b.crowdedOut(team); loser == "" {
+			b.mu.Unlock()
+			return false
+		}
+	}
+	b.count++
+	u := &unfinished{rec: rec, number: b.count, until: time.Now().Add(askedWithin)}
 	u.timer = time.AfterFunc(askedWithin, func() { b.expire(id, u) })
 	b.open[id] = u
+	b.teams[team]++
+	b.mu.Unlock()
+	if loser != "" {
+		b.finish(loser, nil)
+	}
 	return true
+}
+
+// crowdedOut returns the response that gives up its place to one more of team, or
+// "" if no team has more than team then would. b.mu is held.
+func (b *background) crowdedOut(team string) string {
+	most := team
+	for name, n := range b.teams {
+		if n > b.teams[most] {
+			most = name
+		}
+	}
+	if b.teams[most] <= b.teams[team]+1 {
+		return ""
+	}
+	newest, number := "", 0
+	for id, u := range b.open {
+		if u.number > number && u.rec.caller.teamName() == most {
+			newest, number = id, u.number
+		}
+	}
+	return newest
 }
 
 // expire ends the response id if nobody asks for it any more.
@@ -138,7 +176,13 @@ func (b *background) prolong(id string) {
 func (b *background) finish(id string, r *dialect.Report) bool {
 	b.mu.Lock()
 	u, ok := b.open[id]
-	delete(b.open, id)
+	if ok {
+		delete(b.open, id)
+		team := u.rec.caller.teamName()
+		if b.teams[team]--; b.teams[team] == 0 {
+			delete(b.teams, team)
+		}
+	}
 	b.mu.Unlock()
 	if ok {
 		u.timer.Stop()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"llmgw/internal/dialect"
+	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
 )
 
@@ -157,6 +158,35 @@ func TestTheResponsesThatGoOnAreBounded(t *testing.T) {
 		t.Errorf("%d have ended, want all", len(told.told))
 	}
 	b.close()
+}
+
+func TestTeamsShareTheTableOfResponsesThatGoOn(t *testing.T) {
+	told := &ends{}
+	b := newBackground(told.end)
+	of := func(team string) *record { return &record{caller: caller{team: &tenant.Team{Name: team}}} }
+	crowd := make([]*record, maxUnfinished)
+	for i := range crowd {
+		crowd[i] = of("crowd")
+		if !b.leave(strconv.Itoa(i), crowd[i]) {
+			t.Fatalf("no room for the response %d", i)
+		}
+	}
+	if b.leave("crowd's", of("crowd")) {
+		t.Error("a team that has all places gets another one")
+	}
+	if !b.leave("few's", of("few")) || !b.leave("few's second", of("few")) {
+		t.Error("a team gets no place beside one that has them all")
+	}
+	if b.finish(strconv.Itoa(maxUnfinished-1), nil) || b.finish(strconv.Itoa(maxUnfinished-2), nil) || !b.finish("0", nil) {
+		t.Error("it was not the newest of the larger team that gave up its place")
+	}
+	if len(told.told) != 3 { // two gave up their places, one was ended above
+		t.Errorf("%d have ended, want 3", len(told.told))
+	}
+	b.close()
+	if len(b.teams) != 0 {
+		t.Errorf("teams are still counted: %v", b.teams)
+	}
 }
 
 func TestOnlyWhatIsDetachedAndHasAnIDGoesOn(t *testing.T) {
