@@ -79,6 +79,9 @@ func (f *refusal) until(cost int64) time.Time {
 	case cost > f.state.Capacity:
 		return f.sent.Add(rememberedFor)
 	}
+	if cost > f.cost && f.limit.Claims(cost) {
+		return never // the store keeps a claim for it, so that smaller ones do not starve it
+	}
 	short := cost - f.state.Remaining - f.others
 	least := rememberedFor
 	switch f.limit.Algorithm {

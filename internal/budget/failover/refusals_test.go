@@ -83,6 +83,43 @@ func TestAClientThatHammersCostsACallASecond(t *testing.T) {
 	}
 }
 
+// A large request among small ones that poll gets its claim in the store, though
+// the gateway remembers that less was refused (S33).
+func TestARememberedRefusalKeepsNoLargeRequestFromItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(memstore.New(nil), "a", 20*time.Millisecond)
+		defer g.stop(t)
+		time.Sleep(5 * time.Second)
+		tpm := minutely("tpm", budget.Tokens, 600) // 10 a second
+		small := 0
+		poll := func() {
+			small++
+			id := fmt.Sprint("small", small)
+			if g.reserve(id, line(tpm, 20)).Outcome == budget.Granted {
+				g.Settle(id, []int64{20})
+			}
+		}
+		for range 100 {
+			poll()
+		}
+		began := time.Now()
+		for wait, try := time.Duration(0), 0; time.Since(began) < 5*time.Minute; try++ {
+			for end := time.Now().Add(wait); time.Now().Before(end); poll() {
+				time.Sleep(10 * time.Millisecond)
+			}
+			v := g.reserve(fmt.Sprint("large", try), line(tpm, 500))
+			if v.Outcome == budget.Granted {
+				if took := time.Since(began); took > 110*time.Second { // twice 500 tokens' refill, and the last wait
+					t.Errorf("granted after %v, want about 100 s", took)
+				}
+				return
+			}
+			wait = v.Wait
+		}
+		t.Error("it starved")
+	})
+}
+
 // A client whose requests can never fit costs a call a second, too; what is
 // smaller is granted meanwhile.
 func TestAClientThatHammersWithWhatNeverFitsCostsACallASecond(t *testing.T) {
