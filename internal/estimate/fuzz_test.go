@@ -41,7 +41,7 @@ func FuzzBodies(f *testing.F) {
 		c.Endpoint.Operation = operations[int(which/8)%len(operations)]
 		for m := jsonscan.MembersAt(body, jsonscan.Start(body)); which%2 == 0 && m.Next(); {
 			v := m.Value()
-			c.Members = append(c.Members, dialect.Member{Key: string(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+			c.Members = append(c.Members, dialect.Member{Key: string(m.Key()), Value: v})
 		}
 		first := estimated(t, e, c, rules)
 		if first.Input < 0 || first.Output < 0 || first.Input > tokens.MaxCount || math.IsNaN(first.Parts.Factor) {

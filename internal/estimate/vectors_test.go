@@ -25,7 +25,7 @@ func call(t testing.TB, operation dialect.Operation, body string) *dialect.Call 
 	c.Endpoint.Operation = operation
 	for m := jsonscan.MembersAt(c.Body, jsonscan.Start(c.Body)); m.Next(); {
 		v := m.Value()
-		c.Members = append(c.Members, dialect.Member{Key: string(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+		c.Members = append(c.Members, dialect.Member{Key: string(m.Key()), Value: v})
 		if m.Is("model") {
 			c.Model = string(jsonscan.Text(m.Bytes(), nil))
 		}

@@ -68,7 +68,7 @@ func rename(c *dialect.Call, model string) []request.Edit {
 	var edits []request.Edit
 	replace := func(object int) {
 		if at, ok := jsonscan.Find(body, object, "model"); ok && at.KindOf(body) == jsonscan.String {
-			edits = append(edits, request.Edit{At: dialect.Span{Start: at.Start, End: at.End}, Text: text})
+			edits = append(edits, request.Edit{At: at, Text: text})
 		}
 	}
 	replace(c.BodyObject)

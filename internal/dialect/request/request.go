@@ -72,7 +72,7 @@ func (b *Body) read() (end int, err error) {
 			return 0, errMembers
 		}
 		v := m.Value()
-		b.Members = append(b.Members, dialect.Member{Key: name(m.Key()), Value: dialect.Span{Start: v.Start, End: v.End}})
+		b.Members = append(b.Members, dialect.Member{Key: name(m.Key()), Value: v})
 	}
 	b.misnamed = n.err
 	return m.End(), m.Err()

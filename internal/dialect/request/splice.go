@@ -54,7 +54,7 @@ func MemberOf(data []byte, brace int, key string, value []byte) Edit {
 	for m := jsonscan.MembersAt(data, brace); m.Next(); others++ {
 		if m.Is(key) {
 			v := m.Value()
-			edit = Edit{At: dialect.Span{Start: v.Start, End: v.End}, Text: value}
+			edit = Edit{At: v, Text: value}
 		}
 	}
 	if !edit.At.Empty() {
