@@ -30,6 +30,7 @@ type Store struct {
 	ended    []*record // tombstones, oldest first
 	late     []*record // those of reclaimed records, oldest first
 	free     []*record
+	scratch  budget.Counter // needed works in it
 	epochs   map[budget.Epoch]*epoch
 }
 
@@ -131,7 +132,7 @@ func (s *Store) tidy(lines int, now int64) {
 			s.sweep = 0
 		}
 		c := s.all[s.sweep]
-		if c.Holds > 0 || needed(c.Counter, now) {
+		if c.Holds > 0 || s.needed(&c.Counter, now) {
 			s.sweep++
 			continue
 		}
@@ -142,9 +143,11 @@ func (s *Store) tidy(lines int, now int64) {
 	}
 }
 
-// needed reports whether a new counter would differ from c, which goes its own way.
-func needed(c budget.Counter, now int64) bool {
-	c.Log = slices.Clone(c.Log)
-	c.Advance(budget.Rules{}, budget.Bounds{}, now)
-	return c.Life(now) > 0
+// needed reports whether a new counter would differ from c at now. c stays as it is.
+func (s *Store) needed(c *budget.Counter, now int64) bool {
+	at, log := &s.scratch, s.scratch.Log
+	*at = *c
+	at.Log = append(log[:0], c.Log...)
+	at.Advance(budget.Rules{}, budget.Bounds{}, now)
+	return at.Life(now) > 0
 }

@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"llmgw/internal/budget"
@@ -87,6 +88,7 @@ func (s *Store) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 // answer, and reports whether all that is enforced is granted.
 func (s *Store) judge(rec *record, r *budget.Request, now int64) bool {
 	granted, watched := true, false
+	rec.parts = slices.Grow(rec.parts, len(r.Lines))
 	ask := func(limit *budget.Limit, line int, enforced bool) {
 		l := &r.Lines[line]
 		p := part{c: s.counter(limit, l.Value, now), asked: l.Amount, line: line, enforced: enforced}
