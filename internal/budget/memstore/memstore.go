@@ -145,9 +145,10 @@ func (s *Store) tidy(lines int, now int64) {
 
 // needed reports whether a new counter would differ from c at now. c stays as it is.
 func (s *Store) needed(c *budget.Counter, now int64) bool {
-	at, log := &s.scratch, s.scratch.Log
+	at, log := &s.scratch, s.scratch.Log[:0]
+	log = append(log, c.Log...)
 	*at = *c
-	at.Log = append(log[:0], c.Log...)
+	at.Log = log
 	at.Advance(budget.Rules{}, budget.Bounds{}, now)
 	return at.Life(now) > 0
 }
