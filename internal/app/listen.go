@@ -222,11 +222,11 @@ func (a *App) cutCalls(hurried func() bool) error {
 		wait(settleTime, func() bool { return a.room.Len() == 0 })
 		wait(settleTime/10, a.idle)
 	}
-	n := a.gateway.Inflight()
 	a.cut(proxy.ErrShutdown)
 	wait(settleTime, a.idle)
 	_ = a.servers.data.http.Close() // which ends reading and writing, too
 	wait(4*settleTime, a.idle)
+	n := a.gateway.Cut() + a.gateway.Inflight()
 	if n == 0 {
 		return nil
 	}

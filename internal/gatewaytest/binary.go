@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,9 +13,9 @@ import (
 
 // build makes the binary, once per process, in a directory that Main removes.
 var build = sync.OnceValues(func() (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return "", fmt.Errorf("gatewaytest: no source file")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "llmgw").Output()
+	if err != nil {
+		return "", fmt.Errorf("gatewaytest: find the module: %w", err)
 	}
 	sweep()
 	dir, err := os.MkdirTemp("", binaries+strconv.Itoa(os.Getpid())+"-")
@@ -29,7 +28,7 @@ var build = sync.OnceValues(func() (string, error) {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "./cmd/llmgw")...)
-	cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..")
+	cmd.Dir = strings.TrimSpace(string(root))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 		return "", fmt.Errorf("gatewaytest: build llmgw: %w\n%s", err, out)

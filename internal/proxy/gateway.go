@@ -124,6 +124,7 @@ type Gateway struct {
 	bills       *bills
 	unpriced    *unpriced
 	inflight    atomic.Int64
+	cut         atomic.Int64 // calls that the stop of the gateway ended
 }
 
 // New returns a Gateway that follows rules until the next Replace.
@@ -165,6 +166,9 @@ func (g *Gateway) SetEnforcement(m Enforcement) {
 
 // Inflight is the number of calls being served.
 func (g *Gateway) Inflight() int { return int(g.inflight.Load()) }
+
+// Cut is the number of calls that ended since the gateway stops.
+func (g *Gateway) Cut() int { return int(g.cut.Load()) }
 
 // BodyBytes is the memory that the bodies of all requests hold, in bytes.
 func (g *Gateway) BodyBytes() int64 { return g.memory.Held() }

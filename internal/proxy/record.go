@@ -196,6 +196,9 @@ func (g *Gateway) record(rec *record) {
 	if rec.ending.outcome == "" { // a panic
 		rec.ending = worst
 	}
+	if rec.ending.outcome == shutdown {
+		g.cut.Add(1)
+	}
 	if rec.status == 0 { // it is answered after this
 		rec.status = http.StatusInternalServerError
 	}
