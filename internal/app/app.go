@@ -30,10 +30,10 @@ import (
 
 	"llmgw/internal/admission"
 	"llmgw/internal/budget/failover"
-	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
+	"llmgw/internal/fleet"
 	"llmgw/internal/ledger"
 	"llmgw/internal/proxy"
 	"llmgw/internal/telemetry"
@@ -63,7 +63,7 @@ type App struct {
 	tracing   *telemetry.Tracing
 	backing   backing
 	room      *admission.Room // where requests wait
-	keeper    *concurrency.Keeper
+	keeper    *fleet.Keeper
 	own       *failover.Limiter // beneath limiter, or the same: what the keeper asks about
 	limiter   limiter
 	estimator *estimate.Estimator

@@ -18,8 +18,8 @@ import (
 	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 	"llmgw/internal/budget/redisstore"
-	"llmgw/internal/concurrency"
 	"llmgw/internal/config"
+	"llmgw/internal/fleet"
 	"llmgw/internal/shared"
 	"llmgw/internal/telemetry"
 )
@@ -50,7 +50,7 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
 	}
 	a.onClose(func(context.Context) error { return a.backing.limits.Close() })
-	a.keeper = concurrency.New(concurrency.Config{
+	a.keeper = fleet.New(fleet.Config{
 		Store: a.backing.limits, Instance: a.instanceName(c), Heartbeat: c.Store.Heartbeat, ReclaimAfter: c.Store.ReclaimAfter,
 		Book: func(ended []budget.Ended) { a.gateway.Book(ended) }, Logger: a.log, Observer: a.metrics,
 	})

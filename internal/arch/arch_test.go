@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/fair", "internal/spelling", "internal/parting", "configs"},
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared"},
-	{"internal/concurrency/...", "internal/budget/failover", "internal/admission"},
+	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},
 	{"internal/tenant", "internal/estimate/...", "internal/upstream/...", "internal/ledger", "internal/budget/lease"},
 	{"internal/proxy", "internal/admin"},
 	{"internal/config"},

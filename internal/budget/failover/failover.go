@@ -15,14 +15,14 @@
 // as not granted, and is cancelled in the background.
 //
 // The package does no arithmetic of limits and keeps no epochs: the stores do
-// the one, concurrency.Keeper the other. failover.go holds the Limiter's life,
+// the one, fleet.Keeper the other. failover.go holds the Limiter's life,
 // reserve.go and settle.go the two halves of a reservation's, record.go what is
 // known of it meanwhile; local.go, share.go and counters.go decide without a
 // store, breaker.go and probe.go tell when to ask it, worker.go and post.go catch
 // up, leave.go leaves to the store what they could not, progress.go and correct.go
 // report. Wiring:
 //
-//	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw-1"})
+//	keeper := fleet.New(fleet.Config{Store: store, Instance: "gw-1"})
 //	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: 20 * time.Millisecond})
 //	keeper.Start(limiter)
 //	defer limiter.Close(ctx) // settles, then retires the keeper
@@ -45,7 +45,7 @@ import (
 // value of every other field has a default.
 type Config struct {
 	Store  budget.Store
-	Keeper keeper // a *concurrency.Keeper
+	Keeper keeper // a *fleet.Keeper
 
 	// Timeout bounds one call of the store by a request. 0: Store is in this
 	// process and answers at once, so there is no deadline, and settlements are
@@ -91,7 +91,7 @@ type Observer interface {
 	Reservations(result string, n int)
 }
 
-// keeper is what a Limiter asks of the concurrency.Keeper. None but Retire blocks.
+// keeper is what a Limiter asks of the fleet.Keeper. None but Retire blocks.
 type keeper interface {
 	Epoch() budget.Epoch
 	// Renew takes a new epoch in place of the fenced one, and returns it.

@@ -19,7 +19,7 @@ import (
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/budget/memstore"
-	"llmgw/internal/concurrency"
+	"llmgw/internal/fleet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,15 +29,15 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // gateway is a Limiter with its Keeper, as the product wires them.
 type gateway struct {
 	failover.ByID
-	keeper *concurrency.Keeper
+	keeper *fleet.Keeper
 }
 
 func start(store budget.Store, instance string, timeout time.Duration) *gateway {
-	return startWith(store, concurrency.Config{Store: store, Instance: instance, Logger: quiet}, timeout)
+	return startWith(store, fleet.Config{Store: store, Instance: instance, Logger: quiet}, timeout)
 }
 
-func startWith(store budget.Store, cfg concurrency.Config, timeout time.Duration) *gateway {
-	keeper := concurrency.New(cfg)
+func startWith(store budget.Store, cfg fleet.Config, timeout time.Duration) *gateway {
+	keeper := fleet.New(cfg)
 	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: timeout, Logger: quiet})
 	keeper.Start(limiter)
 	return &gateway{ByID: failover.ByID{Limiter: limiter}, keeper: keeper}
@@ -190,7 +190,7 @@ func TestD12_TenThousandMixedOutcomesLeaveNothingOpen(t *testing.T) {
 
 func TestTheNumberOfOpenReservationsIsBounded(t *testing.T) {
 	store := memstore.New(nil)
-	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "a", Logger: quiet})
+	keeper := fleet.New(fleet.Config{Store: store, Instance: "a", Logger: quiet})
 	g := &gateway{keeper: keeper}
 	g.Limiter = failover.New(failover.Config{Store: store, Keeper: keeper, MaxOpen: 3, Logger: quiet})
 	keeper.Start(g)

@@ -13,7 +13,7 @@ import (
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/budget/memstore"
 	"llmgw/internal/budget/redisstore"
-	"llmgw/internal/concurrency"
+	"llmgw/internal/fleet"
 	"llmgw/internal/redistest"
 )
 
@@ -22,7 +22,7 @@ var gateways atomic.Int64
 // limited is a Limiter over store, as the product wires it.
 func limited(t *testing.T, store budget.Store, timeout time.Duration) *budgettest.Limited {
 	name := fmt.Sprint("gw", gateways.Add(1))
-	keeper := concurrency.New(concurrency.Config{Store: store, Instance: name, Logger: quiet})
+	keeper := fleet.New(fleet.Config{Store: store, Instance: name, Logger: quiet})
 	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: timeout, Logger: quiet})
 	keeper.Start(limiter)
 	var once sync.Once

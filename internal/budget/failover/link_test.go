@@ -13,7 +13,7 @@ import (
 
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/redisstore"
-	"llmgw/internal/concurrency"
+	"llmgw/internal/fleet"
 	"llmgw/internal/redistest"
 )
 
@@ -240,7 +240,7 @@ func TestWhatNobodyHoldsAnyMoreIsEndedOnRedis(t *testing.T) {
 	store := open()
 	network := &cut{Store: open()}
 	keep := func(s budget.Store, instance string) *gateway {
-		return startWith(s, concurrency.Config{
+		return startWith(s, fleet.Config{
 			Store: s, Instance: instance, Heartbeat: 50 * time.Millisecond, Timeout: 200 * time.Millisecond,
 			ReclaimAfter: 400 * time.Millisecond, AntiEntropy: 200 * time.Millisecond, Grace: 300 * time.Millisecond, Logger: quiet,
 		}, storeTimeout)

@@ -14,7 +14,7 @@ import (
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/redisstore"
-	"llmgw/internal/concurrency"
+	"llmgw/internal/fleet"
 	"llmgw/internal/redistest"
 )
 
@@ -59,7 +59,7 @@ type run struct {
 // open makes the Limiter over store, with leases or without.
 func (r *run) open(store budget.Store, leases bool) (granted func() int64) {
 	quiet := slog.New(slog.DiscardHandler)
-	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw", Logger: quiet})
+	keeper := fleet.New(fleet.Config{Store: store, Instance: "gw", Logger: quiet})
 	beneath := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: time.Second, Logger: quiet})
 	keeper.Start(beneath)
 	if !leases {

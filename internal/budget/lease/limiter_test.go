@@ -15,7 +15,7 @@ import (
 	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 	"llmgw/internal/budget/redisstore"
-	"llmgw/internal/concurrency"
+	"llmgw/internal/fleet"
 	"llmgw/internal/redistest"
 )
 
@@ -25,7 +25,7 @@ var instances atomic.Int64
 // a caller is busy at once.
 func leased(t *testing.T, store budget.Store, granted *atomic.Int64) *budgettest.Limited {
 	name, quiet := fmt.Sprint("gw", instances.Add(1)), slog.New(slog.DiscardHandler)
-	keeper := concurrency.New(concurrency.Config{Store: store, Instance: name, Logger: quiet})
+	keeper := fleet.New(fleet.Config{Store: store, Instance: name, Logger: quiet})
 	beneath := failover.New(failover.Config{Store: store, Keeper: keeper, Timeout: 5 * time.Second, Logger: quiet})
 	l := lease.New(beneath, lease.Config{Busy: 1, Steady: 1, Window: 5 * time.Millisecond})
 	keeper.Start(beneath)

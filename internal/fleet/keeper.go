@@ -1,4 +1,4 @@
-// Package concurrency keeps account of which gateway processes live and whose
+// Package fleet keeps account of which gateway processes live and whose
 // reservations are still in flight. Its Keeper gives this process its epoch,
 // beats for it, learns from the answers how many gateways there are and what
 // the store's time is, ends what the dead have left open, and now and then
@@ -20,11 +20,11 @@
 // keeper.go holds the Keeper's life and its epoch, loops.go what it does again
 // and again, clock.go the store's time. Wiring, the Limiter included:
 //
-//	keeper := concurrency.New(concurrency.Config{Store: store, Instance: "gw-1"})
+//	keeper := fleet.New(fleet.Config{Store: store, Instance: "gw-1"})
 //	limiter := failover.New(failover.Config{Store: store, Keeper: keeper, …})
 //	keeper.Start(limiter)
 //	defer limiter.Close(ctx) // settles, then retires the keeper
-package concurrency
+package fleet
 
 import (
 	"context"

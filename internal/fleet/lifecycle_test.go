@@ -1,4 +1,4 @@
-package concurrency_test
+package fleet_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package concurrency
+package fleet
 
 import (
 	"sync/atomic"
