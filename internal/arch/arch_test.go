@@ -17,7 +17,7 @@ const module = "llmgw/"
 // layers are the packages from the lowest up: a package imports lower layers
 // only. What ends in /... stands for the package and all below it.
 var layers = [][]string{
-	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/fair", "internal/spelling", "internal/parting", "configs"},
+	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/concurrency", "internal/spelling", "internal/parting", "configs"},
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared"},
 	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"llmgw/internal/concurrency"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/coding"
-	"llmgw/internal/fair"
 	"llmgw/internal/fault"
 )
 
@@ -21,9 +21,9 @@ import (
 type body struct {
 	gateway *Gateway
 	team    string
-	limit   int64      // the most bytes that it may have, sent or decoded
-	held    int64      // bytes of the pool
-	turn    *fair.Turn // at the gate; nil: it has none
+	limit   int64             // the most bytes that it may have, sent or decoded
+	held    int64             // bytes of the pool
+	turn    *concurrency.Turn // at the gate; nil: it has none
 	// sent is the body as it was sent, compressed, if that is much smaller; else
 	// nil. encoding is its Content-Encoding.
 	sent     []byte

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
-	"llmgw/internal/fair"
+	"llmgw/internal/concurrency"
 	"llmgw/internal/fault"
 )
 
 // reading is a Gateway that can read bodies, of which all together have size bytes.
 func reading(size int64) *Gateway {
-	return &Gateway{memory: fair.NewPool(size), gate: fair.NewGate(1)}
+	return &Gateway{memory: concurrency.NewPool(size), gate: concurrency.NewGate(1)}
 }
 
 // aBody is a body that may have limit bytes, of a gateway with memory enough.

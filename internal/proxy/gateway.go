@@ -34,9 +34,9 @@ import (
 
 	"llmgw/internal/admission"
 	"llmgw/internal/budget"
+	"llmgw/internal/concurrency"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
-	"llmgw/internal/fair"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
@@ -118,8 +118,8 @@ type Gateway struct {
 	spent       *spent
 	values      *values
 	attempts    *attempts
-	memory      *fair.Pool // of all bodies
-	gate        *fair.Gate // of work on bodies
+	memory      *concurrency.Pool // of all bodies
+	gate        *concurrency.Gate // of work on bodies
 	background  *background
 	bills       *bills
 	unpriced    *unpriced
@@ -130,7 +130,7 @@ type Gateway struct {
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
 	g := &Gateway{Parts: parts, herd: newHerd(), spent: newSpent(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
-		memory: fair.NewPool(0), gate: fair.NewGate(0)}
+		memory: concurrency.NewPool(0), gate: concurrency.NewGate(0)}
 	if g.Room == nil {
 		g.Room = admission.New()
 	}
