@@ -59,18 +59,24 @@ func compile(c *config.Config) (compiled, error) {
 func teamsOf(c *config.Config) []tenant.Team {
 	teams := make([]tenant.Team, len(c.Teams))
 	for i, t := range c.Teams {
-		teams[i] = tenant.Team{Name: t.Name, Weight: t.Weight, Limits: t.Limits}
-		if t.Models != nil {
-			teams[i].Models = make(map[string]bool, len(t.Models))
-			for _, m := range t.Models {
-				teams[i].Models[m] = true
-			}
-		}
+		teams[i] = tenant.Team{Name: t.Name, Weight: t.Weight, Models: namesOf(t.Models), Limits: t.Limits}
 		for _, k := range t.Keys {
-			teams[i].Keys = append(teams[i].Keys, tenant.Key{ID: k.ID, SHA256: k.SHA256, Limits: k.Limits})
+			teams[i].Keys = append(teams[i].Keys, tenant.Key{ID: k.ID, SHA256: k.SHA256, Models: namesOf(k.Models), Limits: k.Limits})
 		}
 	}
 	return teams
+}
+
+// namesOf is the set of names; nil stays nil, which is all.
+func namesOf(names []string) map[string]bool {
+	if names == nil {
+		return nil
+	}
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
 }
 
 func providersOf(c *config.Config) map[string]*upstream.Provider {

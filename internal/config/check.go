@@ -49,7 +49,7 @@ func asWritten(names map[string]*node) []string {
 func (d *decoder) checkPrices(l placedLimit) {
 	for _, m := range d.models {
 		if m.Prices == nil && l.meets(m.Model) {
-			d.fail(l.node, "this usd limit can meet the model %s, which has no prices (line %d)", show(m.name), m.name.line)
+			d.fail(l.node, "this usd limit can meet the model %s, which has no prices (%s)", show(m.name), m.name.seenFrom(l.node))
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (d *decoder) checkDefaults(l placedLimit) {
 	for _, m := range d.models {
 		if need := defaultCost(l.Unit, m.Model); need > tokens.Count(l.Capacity()) && l.meets(m.Model) {
 			d.warn(l.node, "a request for %s that sets no maximum of output reserves more than this limit ever has: "+
-				"it can never fit (see the model's default_max_output, line %d)", show(m.name), m.name.line)
+				"it can never fit (see the model's default_max_output, %s)", show(m.name), m.name.seenFrom(l.node))
 		}
 	}
 }

@@ -194,6 +194,7 @@ type Passthrough struct {
 // Team is a team with its keys and limits.
 type Team struct {
 	Name   string
+	Plan   string   // empty: none
 	Models []string // nil: all
 	Weight int
 	Limits []*budget.Limit
@@ -204,5 +205,7 @@ type Team struct {
 type Key struct {
 	ID     string
 	SHA256 [32]byte
+	Plan   string   // empty: none
+	Models []string // nil: all that the team may use
 	Limits []*budget.Limit
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,14 +10,14 @@ import (
 // decoder turns nodes into values and remembers everything that is wrong. It
 // never stops at a problem; what could not be read keeps its default.
 type decoder struct {
-	file     string
 	version  int64
 	problems []Problem
 	warnings []Problem
 
 	// What must be unique in the whole file, with its place.
-	providers, modelNames, teamNames, keyIDs, routes map[string]*node
-	hashes                                           map[[32]byte]*node
+	providers, modelNames, planNames, teamNames, keyIDs, routes map[string]*node
+	plans                                                       map[string]*node // by name; a later one of a name counts
+	hashes                                                      map[[32]byte]*node
 	// Names of what is defined elsewhere in the file.
 	providerRefs, modelRefs []*node
 
@@ -26,11 +25,11 @@ type decoder struct {
 	limits []placedLimit
 }
 
-func newDecoder(file string, version int64) *decoder {
+func newDecoder(version int64) *decoder {
 	return &decoder{
-		file: file, version: version,
-		providers: map[string]*node{}, modelNames: map[string]*node{}, teamNames: map[string]*node{},
-		keyIDs: map[string]*node{}, routes: map[string]*node{}, hashes: map[[32]byte]*node{},
+		version:   version,
+		providers: map[string]*node{}, modelNames: map[string]*node{}, planNames: map[string]*node{}, teamNames: map[string]*node{},
+		keyIDs: map[string]*node{}, routes: map[string]*node{}, hashes: map[[32]byte]*node{}, plans: map[string]*node{},
 	}
 }
 
@@ -39,16 +38,12 @@ type fields map[string]func(*node)
 
 // fail remembers a problem at n.
 func (d *decoder) fail(n *node, format string, args ...any) {
-	d.problems = append(d.problems, d.problem(n, format, args...))
+	d.problems = append(d.problems, n.problem(format, args...))
 }
 
 // warn remembers at n what is allowed and hardly meant.
 func (d *decoder) warn(n *node, format string, args ...any) {
-	d.warnings = append(d.warnings, d.problem(n, format, args...))
-}
-
-func (d *decoder) problem(n *node, format string, args ...any) Problem {
-	return Problem{File: d.file, Line: n.line, Column: n.column, What: fmt.Sprintf(format, args...)}
+	d.warnings = append(d.warnings, n.problem(format, args...))
 }
 
 // is tells whether n is of kind k, and fails if not.
@@ -72,7 +67,7 @@ func (d *decoder) object(n *node, f fields) {
 	seen := make(map[string]*node, len(n.entries))
 	for _, e := range n.entries {
 		if first, twice := seen[e.key.text]; twice {
-			d.fail(e.key, "the key %s is already there, at line %d", show(e.key), first.line)
+			d.fail(e.key, "the key %s is already there, at %s", show(e.key), first.seenFrom(e.key))
 			continue
 		}
 		seen[e.key.text] = e.key
@@ -124,7 +119,7 @@ func (n *node) at(key string) *node {
 // unique fails if name was seen before, and remembers where it is.
 func (d *decoder) unique(seen map[string]*node, name string, n *node, what string) {
 	if first, twice := seen[name]; twice {
-		d.fail(n, "%s is already the name of %s, at line %d", show(n), what, first.line)
+		d.fail(n, "%s is already the name of %s, at %s", show(n), what, first.seenFrom(n))
 		return
 	}
 	seen[name] = n

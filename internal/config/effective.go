@@ -61,7 +61,7 @@ func row(t *tabwriter.Writer, cells ...string) {
 func (c *Config) limitsOf(t *Team, k *Key) []*budget.Limit {
 	limits := append([]*budget.Limit(nil), c.Limits...)
 	for i := range c.Models {
-		if m := &c.Models[i]; t.mayUse(m, c.configured) {
+		if m := &c.Models[i]; mayUse(t.Models, m, c.configured) && mayUse(k.Models, m, c.configured) {
 			limits = append(limits, m.Limits...)
 		}
 	}

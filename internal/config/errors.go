@@ -37,11 +37,12 @@ func (e Errors) Error() string {
 }
 
 // inOrder sorts problems by place; those of one place stay as they were found.
+// What is wrong with a plan is said once, however many have it.
 func inOrder(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return problems
+	return slices.Compact(problems)
 }
 
 // orList writes names for a sentence: "a, b or c".

@@ -102,7 +102,7 @@ func TestTheExampleHasEveryKey(t *testing.T) {
 			key:   &node{kind: scalar, raw: stranger, text: stranger},
 			value: &node{kind: scalar},
 		})
-		d := newDecoder("example", 0)
+		d := newDecoder(0)
 		d.config(root)
 		has := o.entries[:len(o.entries)-1]
 		o.entries = has

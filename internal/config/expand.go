@@ -26,20 +26,20 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expandAll puts values in for every ${…} under n, keys excepted, and returns
 // what it could not find.
-func (l Lookups) expandAll(name string, n *node) []Problem {
+func (l Lookups) expandAll(n *node) []Problem {
 	var problems []Problem
 	if n.kind == scalar {
 		text, errs := l.expand(n.raw)
 		for _, err := range errs {
-			problems = append(problems, Problem{File: name, Line: n.line, Column: n.column, What: err.Error()})
+			problems = append(problems, n.problem("%v", err))
 		}
 		n.text, n.undefined = text, len(errs) > 0
 	}
 	for _, item := range n.items {
-		problems = append(problems, l.expandAll(name, item)...)
+		problems = append(problems, l.expandAll(item)...)
 	}
 	for _, e := range n.entries {
-		problems = append(problems, l.expandAll(name, e.value)...)
+		problems = append(problems, l.expandAll(e.value)...)
 	}
 	return problems
 }

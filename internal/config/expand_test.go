@@ -129,8 +129,8 @@ func TestASecretIsNeverInAMessage(t *testing.T) {
 			count++
 			raw, text := n.raw, n.text
 			n.raw = "${SECRET}"
-			d := newDecoder("f", 0)
-			d.problems = l.expandAll("f", root)
+			d := newDecoder(0)
+			d.problems = l.expandAll(root)
 			d.config(root)
 			d.check()
 			n.raw, n.text = raw, text

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // Load reads the file at path. env answers for ${NAME} (os.LookupEnv); a
@@ -18,47 +17,51 @@ func Load(path string, env func(name string) (string, bool)) (*Config, error) {
 // Version before: its own is above that, also if the file is older. What is put
 // back is the newest word.
 func LoadAfter(path string, env func(name string) (string, bool), before int64) (*Config, error) {
-	src, read, err := readFile(path, maxFileBytes)
+	l := &loader{env: env}
+	root, problems, err := l.load(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	files := []File{read}
-	c, err := parseVersion(path, src, max(read.Changed.UnixMilli(), before+1), Lookups{
-		Env: env,
-		File: func(name string) ([]byte, error) {
-			if !filepath.IsAbs(name) {
-				name = filepath.Join(filepath.Dir(path), name)
-			}
-			content, read, err := readFile(name, maxSecretBytes)
-			files = append(files, read)
-			return content, err
-		},
-	})
+	if root != nil {
+		problems = append(problems, l.include(path, root)...)
+	}
+	c, err := decode(root, problems, max(l.changed, before+1))
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range []TLS{c.Server.TLS, c.Server.AdminTLS} {
 		if t.CertFile != "" {
-			files = append(files, Stat(t.CertFile), Stat(t.KeyFile))
+			l.files = append(l.files, Stat(t.CertFile), Stat(t.KeyFile))
 		}
 	}
-	c.Files = files
+	c.Files = l.files
 	return c, nil
 }
 
 // Parse reads a configuration's text; name stands for it in errors, which are
-// always Errors. The Config's Version is 0.
+// always Errors. The Config's Version is 0. A text includes no files.
 func Parse(name string, src []byte, lookups Lookups) (*Config, error) {
-	return parseVersion(name, src, 0, lookups)
+	root, problems := readTree(name, src)
+	if root == nil {
+		return decode(nil, problems, 0)
+	}
+	problems = lookups.expandAll(root)
+	if root.kind == object {
+		if n := root.value("include"); n != nil && len(n.items) > 0 {
+			problems = append(problems, n.problem("files cannot be read here"))
+		}
+	}
+	return decode(root, problems, 0)
 }
 
-func parseVersion(name string, src []byte, version int64, lookups Lookups) (*Config, error) {
-	root, problems := readTree(name, src)
+// decode reads the tree of a configuration, in whose files problems were found
+// already; root is nil if it could not be read.
+func decode(root *node, problems []Problem, version int64) (*Config, error) {
 	if root == nil {
 		return nil, Errors(inOrder(problems))
 	}
-	d := newDecoder(name, version)
-	d.problems = lookups.expandAll(name, root)
+	d := newDecoder(version)
+	d.problems = problems
 	c := d.config(root)
 	d.check()
 	if len(d.problems) > 0 {
@@ -77,7 +80,13 @@ func (d *decoder) config(root *node) *Config {
 		Telemetry:   Telemetry{MaxLabelValues: 1000},
 		Version:     d.version,
 	}
+	var include, plans []string
+	if root.kind == object && root.value("plans") != nil { // before those who take them
+		setList(d, &plans, d.plan)(root.value("plans"))
+	}
 	d.object(root, fields{
+		"include":     setList(d, &include, func(s *string) func(*node) { return set(d, s, anyText) }),
+		"plans":       func(*node) {},
 		"server":      d.server(&c.Server),
 		"store":       d.store(&c.Store),
 		"enforcement": set(d, &c.Enforcement, oneOf(Enforce, Shadow, Off)),

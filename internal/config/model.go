@@ -84,7 +84,7 @@ func (d *decoder) targets(m *Model, n *node) {
 	for i, t := range m.Targets {
 		p := place{t.Provider, t.Model}
 		if first, twice := seen[p]; twice && t.Provider != "" {
-			d.fail(n.items[i], "the same provider and model as the target at line %d", first.line)
+			d.fail(n.items[i], "the same provider and model as the target at %s", first.seenFrom(n.items[i]))
 			continue
 		}
 		seen[p] = n.items[i]

@@ -38,7 +38,7 @@ func (d *decoder) passthrough(p *Passthrough) func(*node) {
 // route fails if the same method and path were there before.
 func (d *decoder) route(route string, n *node) {
 	if first, twice := d.routes[route]; twice {
-		d.fail(n, "%s of this path is already passed through, at line %d", show(n), first.line)
+		d.fail(n, "%s of this path is already passed through, at %s", show(n), first.seenFrom(n))
 		return
 	}
 	d.routes[route] = n

@@ -32,28 +32,31 @@ func modelPlace(model *Model) place {
 }
 
 func (d *decoder) teamPlace(t *Team) place {
-	return place{scope: budget.Team, owner: t.Name, tag: t.Name, meets: d.users(t)}
+	return place{scope: budget.Team, owner: t.Name, tag: t.Name, meets: d.users(t, nil)}
 }
 
 func (d *decoder) keyPlace(t *Team, k *Key) place {
-	return place{scope: budget.Key, owner: k.ID, tag: t.Name, meets: d.users(t)}
+	return place{scope: budget.Key, owner: k.ID, tag: t.Name, meets: d.users(t, k)}
 }
 
-// users tells of a model whether the team can meet it. It must be asked when
-// the whole file was read.
-func (d *decoder) users(t *Team) func(*Model) bool {
+// users reports of a model whether the team, or its key k if there is one, can
+// meet it. It must be asked when the whole file was read.
+func (d *decoder) users(t *Team, k *Key) func(*Model) bool {
 	return func(m *Model) bool {
-		return t.mayUse(m, func(name string) bool { return d.modelNames[name] != nil })
+		return mayUse(t.Models, m, d.configured) && (k == nil || mayUse(k.Models, m, d.configured))
 	}
 }
 
-// mayUse tells whether the team can meet m: by its name, or by one that only
-// "*" serves because it is not configured.
-func (t *Team) mayUse(m *Model, configured func(name string) bool) bool {
-	if t.Models == nil || slices.Contains(t.Models, anyModel) || slices.Contains(t.Models, m.Name) {
+// configured reports whether the file has a model of this name.
+func (d *decoder) configured(name string) bool { return d.modelNames[name] != nil }
+
+// mayUse reports whether a team or a key that may use these models can meet m: by
+// its name, or by one that only "*" serves because it is not configured.
+func mayUse(models []string, m *Model, configured func(name string) bool) bool {
+	if models == nil || slices.Contains(models, anyModel) || slices.Contains(models, m.Name) {
 		return true
 	}
-	return m.Name == anyModel && slices.ContainsFunc(t.Models, func(name string) bool { return !configured(name) })
+	return m.Name == anyModel && slices.ContainsFunc(models, func(name string) bool { return !configured(name) })
 }
 
 // scopes are what a limit written here can count over, the default first.

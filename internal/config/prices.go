@@ -91,7 +91,7 @@ func (d *decoder) above(p *tokens.Prices, n *node) {
 			continue
 		}
 		if first, twice := seen[over]; twice {
-			d.fail(e.key, "the key %s is already there, at line %d", show(e.key), first.line)
+			d.fail(e.key, "the key %s is already there, at %s", show(e.key), first.seenFrom(e.key))
 			continue
 		}
 		seen[over] = e.key

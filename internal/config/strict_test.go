@@ -19,7 +19,7 @@ func exampleTree(t *testing.T) *node {
 		t.Fatal(problems)
 	}
 	l := Lookups{Env: fullEnv, File: func(string) ([]byte, error) { return []byte("x"), nil }}
-	if problems := l.expandAll("f", root); len(problems) > 0 {
+	if problems := l.expandAll(root); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	return root
@@ -27,7 +27,7 @@ func exampleTree(t *testing.T) *node {
 
 // problemsOfTree reads a tree as a configuration.
 func problemsOfTree(root *node) []Problem {
-	d := newDecoder("f", 0)
+	d := newDecoder(0)
 	d.config(root)
 	d.check()
 	return d.problems

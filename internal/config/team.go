@@ -6,11 +6,13 @@ import (
 
 func (d *decoder) team(t *Team) func(*node) {
 	return func(n *node) {
+		n = d.planned(n)
 		*t = Team{Weight: 1}
 		var limits, keys *node
 		d.object(n, fields{
 			"name":   set(d, &t.Name, name),
-			"models": d.modelNamesOf(t),
+			"plan":   set(d, &t.Plan, name),
+			"models": d.modelNamesOf(&t.Models),
 			"weight": set(d, &t.Weight, small(1, 1_000_000)),
 			"limits": keep(&limits),
 			"keys":   keep(&keys),
@@ -26,9 +28,9 @@ func (d *decoder) team(t *Team) func(*node) {
 	}
 }
 
-// modelNamesOf reads which models a team may use; each must exist.
-func (d *decoder) modelNamesOf(t *Team) func(*node) {
-	return setList(d, &t.Models, func(m *string) func(*node) {
+// modelNamesOf reads which models a team or a key may use; each must exist.
+func (d *decoder) modelNamesOf(models *[]string) func(*node) {
+	return setList(d, models, func(m *string) func(*node) {
 		return func(n *node) {
 			set(d, m, modelName)(n)
 			if *m != "" {
@@ -41,8 +43,11 @@ func (d *decoder) modelNamesOf(t *Team) func(*node) {
 func (d *decoder) key(t *Team, k *Key) func(*node) {
 	return func(n *node) {
 		var limits *node
+		n = d.planned(n)
 		d.object(n, fields{
 			"id":     set(d, &k.ID, name),
+			"plan":   set(d, &k.Plan, name),
+			"models": d.modelNamesOf(&k.Models),
 			"sha256": setSecret(d, &k.SHA256, sha256Hex),
 			"limits": keep(&limits),
 		})
@@ -64,7 +69,7 @@ func (d *decoder) hash(h [32]byte, n *node) {
 		return
 	}
 	if first, twice := d.hashes[h]; twice {
-		d.fail(n, "this hash is already another key's, at line %d", first.line)
+		d.fail(n, "this hash is already another key's, at %s", first.seenFrom(n))
 		return
 	}
 	d.hashes[h] = n

@@ -35,6 +35,7 @@ func (k kind) String() string {
 // node is a piece of a file: what it says and where.
 type node struct {
 	kind         kind
+	file         string
 	line, column int
 	raw          string // of a scalar: as the file has it, safe to show
 	text         string // of a scalar: with ${…} put in, perhaps a secret
@@ -144,7 +145,7 @@ func (t *treeReader) refuse(line, column int, what string) {
 
 // node reads y. Whatever a configuration has no use for is refused here, once.
 func (t *treeReader) node(y *yaml.Node, depth int) *node {
-	n := &node{line: y.Line, column: y.Column}
+	n := &node{file: t.name, line: y.Line, column: y.Column}
 	switch {
 	case depth > maxDepth:
 		t.refuse(y.Line, y.Column, fmt.Sprintf("nested deeper than %d", maxDepth))
@@ -183,5 +184,5 @@ func (t *treeReader) key(y *yaml.Node) *node {
 	case y.Kind != yaml.ScalarNode || y.Anchor != "" || y.Style&yaml.TaggedStyle != 0:
 		t.refuse(y.Line, y.Column, "a key must be a plain word")
 	}
-	return &node{kind: scalar, line: y.Line, column: y.Column, raw: y.Value, text: y.Value}
+	return &node{kind: scalar, file: t.name, line: y.Line, column: y.Column, raw: y.Value, text: y.Value}
 }

@@ -129,7 +129,7 @@ func (b *bills) book(ctx context.Context, id string, of debtor, rest tokens.Usag
 		return nil // its key is gone, and its limits with it
 	}
 	who := caller{Caller: tenant.Caller{Key: key, User: of.User}, team: key.Team, ip: of.IP}
-	model, err := rules.model(who.team, of.Model)
+	model, err := rules.model(who.Key, of.Model)
 	if err != nil {
 		return err
 	}

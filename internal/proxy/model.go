@@ -83,20 +83,24 @@ func (r *Rules) label(name string) string {
 // wildcard is the model that stands for every other name.
 const wildcard = "*"
 
-// model finds the model that name asks for, as team may use it. A configured
-// model that the team may not use is ModelNotAllowed; any other is
+// model finds the model that name asks for, as key may use it. A configured
+// model that the key or its team may not use is ModelNotAllowed; any other is
 // ModelNotFound.
-func (r *Rules) model(team *tenant.Team, name string) (*Model, error) {
+func (r *Rules) model(key *tenant.Key, name string) (*Model, error) {
 	if m, ok := r.Models[name]; ok && name != wildcard {
-		if team.Allows(name) {
+		if key.Allows(name) {
 			return m, nil
+		}
+		whose := fmt.Sprintf("Team %q", key.Team.Name)
+		if key.Team.Allows(name) {
+			whose = fmt.Sprintf("The key %q", key.ID)
 		}
 		return nil, &fault.Error{
 			Code: fault.ModelNotAllowed, Param: "model", NoRetry: true,
-			Message: fmt.Sprintf("Team %q may not use the model %q.", team.Name, name),
+			Message: fmt.Sprintf("%s may not use the model %q.", whose, name),
 		}
 	}
-	if m, ok := r.Models[wildcard]; ok && name != "" && (team.Allows(name) || team.Allows(wildcard)) {
+	if m, ok := r.Models[wildcard]; ok && name != "" && (key.Allows(name) || key.Allows(wildcard)) {
 		return m, nil
 	}
 	return nil, &fault.Error{

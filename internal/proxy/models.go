@@ -155,16 +155,16 @@ func (g *Gateway) models(c *gin.Context, d dialect.Dialect, pattern string, answ
 }
 
 // usable are the models that who may use, by name: those that are configured,
-// and those that its team names and "*" serves.
+// and those that it or its team names and "*" serves.
 func (r *Rules) usable(who caller) []*Model {
 	var usable []*Model
 	for name, m := range r.Models {
-		if name != wildcard && who.team.Allows(name) {
+		if name != wildcard && who.Key.Allows(name) {
 			usable = append(usable, m)
 		}
 	}
-	for name := range who.team.Models {
-		if m, err := r.model(who.team, name); err == nil && m.Name == wildcard && name != wildcard {
+	for _, name := range who.Key.Named() {
+		if m, err := r.model(who.Key, name); err == nil && m.Name == wildcard && name != wildcard {
 			named := *m
 			named.Name = name
 			usable = append(usable, &named)

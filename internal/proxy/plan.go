@@ -131,7 +131,7 @@ func (p *plan) limitedBy(l budget.Line) string {
 // plan resolves a parsed call: the model it may use, the targets that speak its
 // dialect, its estimate, and the lines that it draws on.
 func (g *Gateway) plan(rules *Rules, who caller, d dialect.Dialect, call *dialect.Call) (*plan, error) {
-	model, err := rules.model(who.team, call.Model)
+	model, err := rules.model(who.Key, call.Model)
 	if err != nil {
 		return nil, err
 	}

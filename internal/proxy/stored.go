@@ -15,7 +15,7 @@ import (
 // stored response. It names no model, so that each provider that the team's
 // models lead to may have it: one that does not know it is passed over.
 func (r *Rules) storedPlan(who caller, d dialect.Dialect, call *dialect.Call) (*plan, error) {
-	m := &Model{Name: wildcard, Weights: tokens.Even, Targets: r.keepers(who.team, call.Dialect)}
+	m := &Model{Name: wildcard, Weights: tokens.Even, Targets: r.keepers(who.Key, call.Dialect)}
 	if len(m.Targets) == 0 {
 		return nil, &fault.Error{Code: fault.NotFound, Message: "No provider that this key may use keeps anything for this API.", NoRetry: true}
 	}
@@ -25,11 +25,11 @@ func (r *Rules) storedPlan(who caller, d dialect.Dialect, call *dialect.Call) (*
 }
 
 // keepers are the providers that speak a client's dialect behind the models
-// that team may use, each once.
-func (r *Rules) keepers(team *tenant.Team, client string) []upstream.Target {
+// that key may use, each once.
+func (r *Rules) keepers(key *tenant.Key, client string) []upstream.Target {
 	var all []upstream.Target
 	for _, name := range slices.Sorted(maps.Keys(r.Models)) {
-		if !team.Allows(name) {
+		if !key.Allows(name) {
 			continue
 		}
 		for _, t := range targetsFor(r.Models[name], client) {

@@ -261,7 +261,7 @@ func (g *Gateway) stillOf(r *http.Request, rt route, user string, call *dialect.
 		if err := g.blocked(who); err != nil || !named {
 			return who, nil, err
 		}
-		model, err := rules.model(who.team, name)
+		model, err := rules.model(who.Key, name)
 		return who, model, err
 	}
 }

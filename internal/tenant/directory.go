@@ -43,7 +43,7 @@ func NewDirectory(teams []Team) (*Directory, error) {
 		t.Keys = slices.Clone(t.Keys)
 		for j := range t.Keys {
 			k := &t.Keys[j]
-			k.Team, k.Limits = t, slices.Clone(k.Limits)
+			k.Team, k.Models, k.Limits = t, maps.Clone(k.Models), slices.Clone(k.Limits)
 			if err := d.add(k); err != nil {
 				return nil, err
 			}

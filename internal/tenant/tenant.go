@@ -11,7 +11,9 @@
 package tenant
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 
 	"llmgw/internal/budget"
 )
@@ -30,18 +32,37 @@ type Team struct {
 	Keys   []Key
 }
 
-// Allows tells whether the team may ask for model.
-func (t *Team) Allows(model string) bool {
-	return t.Models == nil || t.Models[model] || t.Models[AnyModel]
+// Allows reports whether the team may ask for model.
+func (t *Team) Allows(model string) bool { return allows(t.Models, model) }
+
+func allows(models map[string]bool, model string) bool {
+	return models == nil || models[model] || models[AnyModel]
 }
 
 // Key is a client's key. Its secret is known by hash alone.
 type Key struct {
 	ID     string
 	SHA256 [32]byte
+	// Models are those of the team's models that the key may ask for. nil: all.
+	Models map[string]bool
 	Limits []*budget.Limit
 	// Team is whose key it is; NewDirectory sets it.
 	Team *Team
+}
+
+// Allows reports whether the key may ask for model: its team must allow it, too.
+func (k *Key) Allows(model string) bool {
+	return k.Team.Allows(model) && allows(k.Models, model)
+}
+
+// Named lists the models that the key or its team names, each once, in no order.
+func (k *Key) Named() []string {
+	names := maps.Clone(k.Team.Models)
+	if names == nil {
+		names = map[string]bool{}
+	}
+	maps.Copy(names, k.Models)
+	return slices.Collect(maps.Keys(names))
 }
 
 // Caller is who makes a request.
