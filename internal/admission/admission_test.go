@@ -253,3 +253,31 @@ func TestTeamsShareAFullPool(t *testing.T) {
 		t.Errorf("got %d places taken after the crowd left", got)
 	}
 }
+
+func TestAPlaceSeesAWakeThatCameBeforeIt(t *testing.T) {
+	r := New()
+	refused := errors.New("refused by now")
+	if _, err := r.Enter(t.Context(), "pool", most, Guest{Team: "t", Check: func() error { return refused }}); !errors.Is(err, refused) {
+		t.Errorf("got %v, want the guest's refusal", err)
+	}
+	if n := r.Waiting("pool"); n != 0 {
+		t.Errorf("got %d places taken, want 0: it was refused", n)
+	}
+	since := r.Wakes()
+	for _, s := range []struct {
+		wake bool
+		want bool
+	}{{false, false}, {true, true}} {
+		if s.wake {
+			r.Wake()
+		}
+		p, err := r.Enter(t.Context(), "pool", most, Guest{Team: "t", Since: since})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Changed(); got != s.want {
+			t.Errorf("with a wake before it, %v: got changed %v", s.wake, got)
+		}
+		p.Leave()
+	}
+}

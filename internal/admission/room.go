@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,6 +37,7 @@ type Room struct {
 	pools  map[any]*pool
 	lines  map[any]*line
 	closed error // ends every wait; nil: the room is open
+	wakes  atomic.Uint64
 }
 
 // pool is a number of places that all teams share.
@@ -53,6 +55,10 @@ type Guest struct {
 	// Check returns why the request is refused by now, or nil. It is called
 	// with the room's lock held and must not call the room. nil: never refused.
 	Check func() error
+	// Since is Room.Wakes as it was before the guest was judged. A place that is
+	// entered after a later Wake is Changed from the beginning. 0: that is of no
+	// account.
+	Since uint64
 }
 
 // Place is one waiting request's. Its methods but Context are for the request's
@@ -74,15 +80,21 @@ type Place struct {
 
 // Enter takes one of pool's most places, which ends with ctx. Where all are
 // taken the team that holds most gives up its newest, if that is more than the
-// guest's team would hold with this one. The error is ErrCrowded, or that of
-// Close. Leave must be called on the place.
+// guest's team would hold with this one. The error is ErrCrowded, that of Close, or
+// the guest's refusal. Leave must be called on the place.
 func (r *Room) Enter(ctx context.Context, pool any, most int, g Guest) (*Place, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed != nil {
 		return nil, r.closed
 	}
+	if g.Check != nil { // it may be refused since it was judged
+		if err := g.Check(); err != nil {
+			return nil, err
+		}
+	}
 	p := &Place{room: r, guest: g, pool: pool, news: make(chan struct{}, 1)}
+	p.changed = g.Since != 0 && g.Since != r.Wakes()
 	if !r.take(p, most) {
 		return nil, ErrCrowded
 	}
@@ -198,6 +210,7 @@ func (p *Place) tell() {
 func (r *Room) Wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.wakes.Add(1)
 	for _, l := range r.lines {
 		l.zero = time.Time{}
 	}
@@ -212,6 +225,9 @@ func (r *Room) Wake() {
 		p.tell()
 	})
 }
+
+// Wakes is one more than the number of calls of Wake, so it is never 0.
+func (r *Room) Wakes() uint64 { return r.wakes.Load() + 1 }
 
 // Close ends with err what still waits after d, and whatever would wait then. It
 // returns at once. The first Close whose time has come counts.

@@ -323,6 +323,10 @@ func (c *chaos) judge(lost loss, before float64) {
 		}
 		return true
 	})
+	if lost == nothing { // what was spent without the store may still be on its way to it
+		c.Eventually("the store has what the gateways counted", 15*time.Second, func() bool { return c.spent() == c.counted("search") })
+		budget.Remaining = chaosAmount - float64(c.spent())
+	}
 	used := int64(chaosAmount - budget.Remaining)
 	t.Logf("%d calls %v, %d faults; used %d of at least %d and at most %d", c.calls, c.answers, c.faults, used, c.least, c.most)
 	var counted, here int64
@@ -355,6 +359,26 @@ func (c *chaos) judge(lost loss, before float64) {
 	if lost == nothing && here != used {
 		t.Errorf("the store has used %d, the gateways counted %d", used, here)
 	}
+}
+
+// spent is what the store says that the team has used.
+func (c *chaos) spent() int64 {
+	for _, l := range c.Team("search").Limits {
+		if l.Name == "budget" {
+			return int64(chaosAmount - l.Remaining)
+		}
+	}
+	c.t.Fatal("the team has no budget")
+	return 0
+}
+
+// counted is what the gateways have counted for the team.
+func (c *chaos) counted(team string) (n int64) {
+	for _, g := range c.all {
+		m := g.Metrics()
+		n += int64(m.Sum("llmgw_tokens_total", "kind", "input", "team", team) + m.Sum("llmgw_tokens_total", "kind", "output", "team", team))
+	}
+	return n
 }
 
 // restore puts the case's configuration back and waits until it is in force.

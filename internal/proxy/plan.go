@@ -57,6 +57,7 @@ type plan struct {
 	// still decides anew who the client is and which model it asks for, while the
 	// call waits; nil: that stays.
 	still func(*Rules) (caller, *Model, error)
+	since uint64 // Room.Wakes before the client was identified
 }
 
 // reserved is the usage that the estimate stands for: no cache reads, and all

@@ -30,6 +30,7 @@ type route struct {
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params map[string]string) {
 	rec := g.begin(w, r, rt)
 	defer g.record(rec)
+	since := g.Room.Wakes() // before what is in force is read
 	rules := g.rules.Load()
 
 	who, err := g.enter(rules, r, rec)
@@ -63,7 +64,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		return
 	}
 	b.rest() // the work on it is done
-	p.body = b
+	p.body, p.since = b, since
 	if p.maxWait, err = maxWaitOf(r.Header); err != nil {
 		g.refuse(w, rec, err)
 		return

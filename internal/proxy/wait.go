@@ -103,7 +103,7 @@ func (s *seeker) enter(ctx context.Context) (err error) {
 	g, p := s.gateway, s.plan
 	s.waited = true
 	p.body.park(p.call)
-	s.place, err = g.Room.Enter(ctx, forLimits{}, g.Rules().MaxWaiting, admission.Guest{Team: p.caller.teamName(), Check: g.checkOf(p)})
+	s.place, err = g.Room.Enter(ctx, forLimits{}, g.Rules().MaxWaiting, admission.Guest{Team: p.caller.teamName(), Check: g.checkOf(p), Since: p.since})
 	return err
 }
 
