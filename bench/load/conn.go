@@ -12,24 +12,54 @@ import (
 // conn is one connection that sends the same request again and again.
 type conn struct {
 	net.Conn
+	number  int
 	in      *bufio.Reader
 	request []byte
+	user    []byte          // the part of request that names the user; empty if none is named
+	late    []time.Duration // of the last answer's pieces, beside the first, where the pace is known
 }
 
 // patience is how long an answer may take.
 const patience = 60 * time.Second
 
-// dial opens a connection for p's request.
-func (p *plan) dial() (*conn, error) {
+// unnamed stands in a request where its user's name will be.
+const unnamed = "u00000000"
+
+// dial opens connection number for p's request.
+func (p *plan) dial(number int) (*conn, error) {
 	c, err := net.DialTimeout("tcp", p.target.Host, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
+	key := p.key
+	if p.keys > 0 {
+		key = fmt.Sprintf("%s-%02d", key, number%p.keys)
+	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json\r\nContent-Length: %d\r\n\r\n",
-		p.target.RequestURI(), p.target.Host, p.key, len(p.body))
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json\r\n",
+		p.target.RequestURI(), p.target.Host, key)
+	var from int
+	if p.users > 0 {
+		b.WriteString("X-LLMGW-User: ")
+		from = b.Len()
+		b.WriteString(unnamed + "\r\n")
+	}
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", len(p.body))
 	b.Write(p.body)
-	return &conn{Conn: c, in: bufio.NewReaderSize(c, 4<<10), request: b.Bytes()}, nil
+	opened := &conn{Conn: c, number: number, in: bufio.NewReaderSize(c, 4<<10), request: b.Bytes()}
+	if from > 0 {
+		opened.user = opened.request[from : from+len(unnamed)]
+	}
+	return opened, nil
+}
+
+// nextUser writes the next user's name into the request.
+func (c *conn) nextUser(p *plan) {
+	n := p.named.Add(1) % p.users
+	for i := len(c.user) - 1; i > 0; i-- {
+		c.user[i] = byte('0' + n%10)
+		n /= 10
+	}
 }
 
 // answer is what was read of one.
@@ -40,7 +70,11 @@ type answer struct {
 }
 
 // roundTrip sends the request and reads the answer to its end.
-func (c *conn) roundTrip() (answer, error) {
+func (c *conn) roundTrip(p *plan) (answer, error) {
+	if len(c.user) > 0 {
+		c.nextUser(p)
+	}
+	c.late = c.late[:0]
 	began := time.Now()
 	a, length, err := c.begin(began)
 	if err != nil {
@@ -58,6 +92,8 @@ func (c *conn) roundTrip() (answer, error) {
 		}
 		if a.pieces++; a.pieces == 1 {
 			a.first = time.Since(began)
+		} else if p.every > 0 {
+			c.late = append(c.late, time.Since(began)-a.first-time.Duration(a.pieces-1)*p.every)
 		}
 	}
 }

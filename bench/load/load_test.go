@@ -56,13 +56,13 @@ func TestAConnectionReadsEveryKindOfAnswer(t *testing.T) {
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			p := against(t, s.answer)
-			c, err := p.dial()
+			c, err := p.dial(0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
 			for range 2 { // what is left over would spoil the second
-				got, err := c.roundTrip()
+				got, err := c.roundTrip(p)
 				got.first = 0
 				if err != nil || got != s.want {
 					t.Fatalf("got %+v, %v, want %+v", got, err, s.want)

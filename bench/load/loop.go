@@ -23,11 +23,12 @@ func (p *plan) closed() (result, error) {
 			if began.After(until) {
 				return
 			}
-			a, err := c.roundTrip()
+			a, err := c.roundTrip(p)
 			if began.Before(from) && err == nil {
 				continue
 			}
 			t.add(a, err, time.Since(began))
+			t.late = append(t.late, c.late...)
 			if err != nil && !c.again(p) {
 				return
 			}
@@ -52,7 +53,7 @@ func (p *plan) open() (result, error) {
 	}()
 	return p.measure(func(c *conn, t *tally, from, _ time.Time) {
 		for at := range due {
-			a, err := c.roundTrip()
+			a, err := c.roundTrip(p)
 			if at.Before(from) && err == nil {
 				continue
 			}
@@ -77,7 +78,7 @@ func sleepUntil(at time.Time) {
 func (p *plan) measure(work func(c *conn, t *tally, from, until time.Time)) (result, error) {
 	conns := make([]*conn, p.connections)
 	for i := range conns {
-		c, err := p.dial()
+		c, err := p.dial(i)
 		if err != nil {
 			return result{}, err
 		}
@@ -95,10 +96,10 @@ func (p *plan) measure(work func(c *conn, t *tally, from, until time.Time)) (res
 	return summarize(tallies, time.Since(from)), nil
 }
 
-// again replaces a connection that broke. It tells whether it could.
+// again replaces a connection that broke. It reports whether it could.
 func (c *conn) again(p *plan) bool {
 	_ = c.Close() // it broke
-	fresh, err := p.dial()
+	fresh, err := p.dial(c.number)
 	if err != nil {
 		return false
 	}
@@ -117,7 +118,7 @@ func (p *plan) idle() error {
 		go func() {
 			defer func() { <-gate }()
 			errs <- func() error {
-				c, err := p.dial()
+				c, err := p.dial(i)
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 type tally struct {
 	latencies []time.Duration
 	firsts    []time.Duration
+	late      []time.Duration
 	pieces    int
 	failed    int
 	broken    int
@@ -43,26 +44,30 @@ type result struct {
 	Max      float64 `json:"max_us"`
 	FirstP50 float64 `json:"first_p50_us"`
 	FirstP99 float64 `json:"first_p99_us"`
+	LateP99  float64 `json:"late_p99_us"` // of the pieces of streams whose pace is known
 }
 
 // summarize puts the tallies of a run together.
 func summarize(tallies []tally, took time.Duration) result {
 	var r result
-	var latencies, firsts []time.Duration
+	var latencies, firsts, late []time.Duration
 	for _, t := range tallies {
 		latencies = append(latencies, t.latencies...)
 		firsts = append(firsts, t.firsts...)
+		late = append(late, t.late...)
 		r.Failed += t.failed
 		r.Broken += t.broken
 		r.Pieces += t.pieces
 	}
 	slices.Sort(latencies)
 	slices.Sort(firsts)
+	slices.Sort(late)
 	r.Requests = len(latencies)
 	r.Seconds = took.Seconds()
 	r.PerSec = float64(r.Requests) / r.Seconds
 	r.P50, r.P90, r.P99, r.Max = quantile(latencies, 0.5), quantile(latencies, 0.9), quantile(latencies, 0.99), quantile(latencies, 1)
 	r.FirstP50, r.FirstP99 = quantile(firsts, 0.5), quantile(firsts, 0.99)
+	r.LateP99 = quantile(late, 0.99)
 	return r
 }
 

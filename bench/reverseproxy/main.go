@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -21,6 +22,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "reverseproxy:", err)
 		os.Exit(1)
 	}
+}
+
+// allocated tells what this process has allocated, as the Prometheus client
+// for Go names it.
+func allocated(c *gin.Context) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	c.String(http.StatusOK, "go_memstats_mallocs_total %d\ngo_memstats_alloc_bytes_total %d\n", m.Mallocs, m.TotalAlloc)
 }
 
 func run() error {
@@ -43,6 +52,7 @@ func run() error {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.POST("/v1/*path", gin.WrapH(proxy))
+	engine.GET("/metrics", allocated)
 
 	l, err := net.Listen("tcp", *listen)
 	if err != nil {

@@ -3,18 +3,48 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 )
 
 // benchKey is the key that the load is sent with.
 const benchKey = "sk-llmgw-bench"
 
+// benchTeams is how many teams there are besides the first.
+const benchTeams = 64
+
+// variant is how one gateway differs from another.
+type variant struct {
+	name   string
+	leases string // auto or off
+	users  bool   // limit each user
+}
+
 // gatewayConfig makes every request draw on three limits and a slot: tokens of
 // the gateway, tokens and requests of the team, concurrency of the team. They
 // are wide enough never to refuse.
-func gatewayConfig(store, redis, provider string) string {
+//
+// The load may also come from benchTeams teams, each with limits of its own,
+// and leases may be off. With users, each user has a limit as well.
+func gatewayConfig(store, redis, provider string, v variant) string {
+	var more strings.Builder
+	if v.users {
+		more.WriteString("      - {name: user-tpm, scope: user, unit: tokens, amount: 10M, per: minute}\n")
+	}
+	fmt.Fprintf(&more, "    keys:\n      - {id: bench, sha256: %x}\n", sha256.Sum256([]byte(benchKey)))
+	for i := range benchTeams {
+		fmt.Fprintf(&more, `  - name: bench-%02[1]d
+    limits:
+      - {name: tpm, unit: tokens, amount: 10000M, per: minute}
+      - {name: rpm, unit: requests, amount: 100M, per: minute}
+      - {name: slots, unit: concurrency, amount: 100k}
+    keys:
+      - {id: bench-%02[1]d, sha256: %[2]x}
+`, i, sha256.Sum256(fmt.Appendf(nil, "%s-%02d", benchKey, i)))
+	}
 	return fmt.Sprintf(`
 store:
   kind: %s
+  leases: %s
   redis: {addrs: [%q], timeout: 1s}
 providers:
   - {name: sim, dialect: openai, base_url: "%s/v1", api_keys: [provider-key]}
@@ -28,9 +58,7 @@ teams:
       - {name: tpm, unit: tokens, amount: 10000M, per: minute}
       - {name: rpm, unit: requests, amount: 100M, per: minute}
       - {name: slots, unit: concurrency, amount: 100k}
-    keys:
-      - {id: bench, sha256: %x}
-`, store, redis, provider, sha256.Sum256([]byte(benchKey)))
+%s`, store, v.leases, redis, provider, more.String())
 }
 
 // nginxConfig makes nginx a reverse proxy with one worker, as the others have

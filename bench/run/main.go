@@ -3,8 +3,8 @@
 // Markdown. It starts and stops everything itself: Redis, the simulated
 // provider, the proxies, the load. See bench/README.md.
 //
-// main.go is the order of measurements, measure.go makes one, servers.go
-// starts processes, config.go configures them, proc.go asks the kernel what
+// main.go is the order of measurements, measure.go makes one, busy.go makes
+// those of a busy host, allocations.go counts, servers.go starts processes, config.go configures them, proc.go asks the kernel what
 // they cost, report.go prints.
 package main
 
@@ -44,7 +44,7 @@ func run() error {
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median is told")
 	flag.DurationVar(&o.each, "each", 2*time.Second, "how long one measurement of one proxy takes")
 	flag.StringVar(&o.store, "store", "redis", "the gateway's store: redis or memory")
-	flag.StringVar(&o.only, "only", "", "only this part: throughput, latency, streams or idle")
+	flag.StringVar(&o.only, "only", "", "only this part: start, throughput, neighbour, teams, users, allocations, latency, streams, paced or idle")
 	idle := flag.Int("idle", 10_000, "the most idle streams that are held open")
 	flag.Parse()
 	limit, err := files()
@@ -70,9 +70,15 @@ func run() error {
 		name    string
 		measure func(context.Context) error
 	}{
+		{"start", b.starts},
 		{"throughput", b.throughput},
+		{"neighbour", b.neighbour},
+		{"teams", b.teams},
+		{"users", b.users},
+		{"allocations", b.allocations},
 		{"latency", b.latency},
 		{"streams", b.streams},
+		{"paced", b.pacedStreams},
 		{"idle", b.idleStreams},
 	} {
 		if o.only != "" && o.only != part.name {

@@ -19,7 +19,9 @@ type figures struct {
 	P50      float64       `json:"p50_us"`
 	P99      float64       `json:"p99_us"`
 	FirstP50 float64       `json:"first_p50_us"`
+	LateP99  float64       `json:"late_p99_us"`
 	Requests int           `json:"requests"`
+	Seconds  float64       `json:"seconds"`
 	Pieces   int           `json:"pieces"`
 	Failed   int           `json:"failed"`
 	Broken   int           `json:"broken"`
@@ -80,12 +82,12 @@ func stderr(err error) string {
 }
 
 // interleave measures every target in every round, each round in another order.
-func (b *bench) interleave(ctx context.Context, args ...string) ([][]figures, error) {
-	all := make([][]figures, len(b.targets))
+func (b *bench) interleave(ctx context.Context, targets []target, args ...string) ([][]figures, error) {
+	all := make([][]figures, len(targets))
 	for round := range b.rounds {
-		for k := range b.targets {
-			i := (k + round) % len(b.targets)
-			f, err := b.load(ctx, b.targets[i], args...)
+		for k := range targets {
+			i := (k + round) % len(targets)
+			f, err := b.load(ctx, targets[i], args...)
 			if err != nil {
 				return nil, err
 			}
@@ -98,12 +100,17 @@ func (b *bench) interleave(ctx context.Context, args ...string) ([][]figures, er
 // throughput: as many requests as 64 connections get, with bodies of three
 // sizes.
 func (b *bench) throughput(ctx context.Context) error {
+	return b.sizes(ctx, "")
+}
+
+// sizes measures throughput for each size of body.
+func (b *bench) sizes(ctx context.Context, beside string) error {
 	for _, size := range []int{1000, 16_000, 400_000} {
-		all, err := b.interleave(ctx, "-connections", "64", "-size", strconv.Itoa(size))
+		all, err := b.interleave(ctx, b.targets, "-connections", "64", "-size", strconv.Itoa(size))
 		if err != nil {
 			return err
 		}
-		b.reportThroughput(size, all)
+		b.reportThroughput(fmt.Sprintf("64 connections, bodies of %s%s", kilobytes(size), beside), b.targets, all)
 	}
 	return nil
 }
@@ -111,17 +118,17 @@ func (b *bench) throughput(ctx context.Context) error {
 // latency: one connection, without and with a pause in which what a request
 // left to do can be done, and then 2,000 requests a second.
 func (b *bench) latency(ctx context.Context) error {
-	one, err := b.interleave(ctx, "-connections", "1")
+	one, err := b.interleave(ctx, b.targets, "-connections", "1")
 	if err != nil {
 		return err
 	}
 	b.reportLatency("one connection, closed loop", one)
-	calm, err := b.interleave(ctx, "-connections", "1", "-pause", "1ms")
+	calm, err := b.interleave(ctx, b.targets, "-connections", "1", "-pause", "1ms")
 	if err != nil {
 		return err
 	}
 	b.reportLatency("one connection, a pause of 1 ms after each answer", calm)
-	steady, err := b.interleave(ctx, "-connections", "64", "-mode", "open", "-rate", "2000")
+	steady, err := b.interleave(ctx, b.targets, "-connections", "64", "-mode", "open", "-rate", "2000")
 	if err != nil {
 		return err
 	}
@@ -131,7 +138,7 @@ func (b *bench) latency(ctx context.Context) error {
 
 // streams: what a chunk costs, when each comes alone.
 func (b *bench) streams(ctx context.Context) error {
-	all, err := b.interleave(ctx, "-connections", "64", "-stream", "-model", "sim-in250-chunks50-every20ms")
+	all, err := b.interleave(ctx, b.targets, "-connections", "64", "-stream", "-model", "sim-in250-chunks50-every20ms")
 	if err != nil {
 		return err
 	}

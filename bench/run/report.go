@@ -30,11 +30,11 @@ func (b *bench) counts() []string {
 // with.
 const base = 1
 
-func (b *bench) reportThroughput(size int, all [][]figures) {
-	fmt.Printf("\n### Throughput: 64 connections, bodies of %s\n\n| | requests/s | of the bare proxy's | p50 | p99 | proxy's CPU per request | bare proxy's ÷ this |\n|---|--:|--:|--:|--:|--:|--:|\n", kilobytes(size))
+func (b *bench) reportThroughput(what string, targets []target, all [][]figures) {
+	fmt.Printf("\n### Throughput: %s\n\n| | requests/s | of the bare proxy's | p50 | p99 | proxy's CPU per request | bare proxy's ÷ this |\n|---|--:|--:|--:|--:|--:|--:|\n", what)
 	perSec := func(f figures) float64 { return f.PerSec }
 	requests := func(f figures) int { return f.Requests }
-	for i, t := range b.targets {
+	for i, t := range targets {
 		f := all[i]
 		work := "–"
 		if t.pid != 0 {

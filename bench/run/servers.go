@@ -18,9 +18,10 @@ import (
 
 // target is one way to the provider.
 type target struct {
-	name string
-	url  string
-	pid  int // 0: nothing in between
+	name    string
+	url     string
+	metrics string // where it tells what it allocated; empty: it does not
+	pid     int    // 0: nothing in between
 }
 
 // bench is a machine set up for measuring.
@@ -28,6 +29,7 @@ type bench struct {
 	options
 	dir     string
 	targets []target
+	redis   string // address
 	started []*exec.Cmd
 	pin     bool
 }
@@ -59,11 +61,11 @@ func start(ctx context.Context, o options) (b *bench, err error) {
 	if err != nil {
 		return b, err
 	}
-	b.targets = append(b.targets, target{name: "gin + ReverseProxy", url: proxy, pid: pid})
+	b.targets = append(b.targets, target{name: "gin + ReverseProxy", url: proxy, metrics: proxy + "/metrics", pid: pid})
 	if err := b.nginx(provider); err != nil {
 		return b, err
 	}
-	return b, b.gatewayAndStore(provider)
+	return b, b.gatewayAndStore()
 }
 
 // place says which core a process is pinned to, where there are two: what is
@@ -141,57 +143,64 @@ func (b *bench) nginx(provider string) error {
 }
 
 // gatewayAndStore starts Redis and the gateway.
-func (b *bench) gatewayAndStore(provider string) error {
+func (b *bench) gatewayAndStore() error {
 	if b.gateway == "" {
 		return nil
 	}
-	binary, err := filepath.Abs(b.gateway)
-	if err != nil {
+	var err error
+	if b.gateway, err = filepath.Abs(b.gateway); err != nil {
 		return err
 	}
-	redis, err := freeAddress()
-	if err != nil {
+	if b.redis, err = freeAddress(); err != nil {
 		return err
 	}
-	_, port, _ := strings.Cut(redis, ":")
+	_, port, _ := strings.Cut(b.redis, ":")
 	if err := b.launch(b.command(others, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.dir), "redis"); err != nil {
 		return err
 	}
-	if err := await(redis); err != nil {
+	if err := await(b.redis); err != nil {
 		return err
 	}
+	t, err := b.startGateway(variant{name: "llmgw", leases: "auto"})
+	b.targets = append(b.targets, t)
+	return err
+}
+
+// startGateway starts a gateway beside those that run.
+func (b *bench) startGateway(v variant) (target, error) {
 	listen, err := freeAddress()
 	if err != nil {
-		return err
+		return target{}, err
 	}
 	admin, err := freeAddress()
 	if err != nil {
-		return err
+		return target{}, err
 	}
-	file := filepath.Join(b.dir, "llmgw.yaml")
-	if err := os.WriteFile(file, []byte(gatewayConfig(b.store, redis, provider)), 0o600); err != nil {
-		return err
+	name := strings.ReplaceAll(v.name, " ", "-")
+	file := filepath.Join(b.dir, name+".yaml")
+	if err := os.WriteFile(file, []byte(gatewayConfig(b.store, b.redis, b.targets[0].url, v)), 0o600); err != nil {
+		return target{}, err
 	}
-	cmd := b.command(proxies, binary, "serve", "--config", file, "--listen", listen, "--admin-listen", admin)
-	if err := b.launch(cmd, "llmgw"); err != nil {
-		return err
+	cmd := b.command(proxies, b.gateway, "serve", "--config", file, "--listen", listen, "--admin-listen", admin)
+	if err := b.launch(cmd, name); err != nil {
+		return target{}, err
 	}
-	b.targets = append(b.targets, target{name: "llmgw", url: "http://" + listen, pid: cmd.Process.Pid})
-	return b.ready("http://" + admin + "/readyz")
+	t := target{name: v.name, url: "http://" + listen, metrics: "http://" + admin + "/metrics", pid: cmd.Process.Pid}
+	return t, b.ready("http://"+admin+"/readyz", name)
 }
 
 // ready waits until the gateway says it is.
-func (b *bench) ready(url string) error {
-	for range 400 {
+func (b *bench) ready(url, name string) error {
+	for range 10_000 {
 		if resp, err := http.Get(url); err == nil {
 			_ = resp.Body.Close() // only the status counts
 			if resp.StatusCode == http.StatusOK {
 				return nil
 			}
 		}
-		time.Sleep(25 * time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
-	log, err := os.ReadFile(filepath.Join(b.dir, "llmgw.log"))
+	log, err := os.ReadFile(filepath.Join(b.dir, name+".log"))
 	if err != nil {
 		return err
 	}
@@ -200,14 +209,21 @@ func (b *bench) ready(url string) error {
 
 // stop ends what was started, the last first, and removes the directory.
 func (b *bench) stop() {
-	for i := len(b.started) - 1; i >= 0; i-- {
-		cmd := b.started[i]
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		timer := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait() // ended by our signal
-		timer.Stop()
+	for len(b.started) > 0 {
+		b.stopLast()
 	}
 	os.RemoveAll(b.dir) //nolint:errcheck // a temporary directory
+}
+
+// stopLast ends what was started last.
+func (b *bench) stopLast() {
+	last := len(b.started) - 1
+	cmd := b.started[last]
+	b.started = b.started[:last]
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	timer := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait() // ended by our signal
+	timer.Stop()
 }
 
 // await waits until somebody listens on address.
