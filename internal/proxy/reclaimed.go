@@ -6,6 +6,7 @@ import (
 
 	"llmgw/internal/budget"
 	"llmgw/internal/ledger"
+	"llmgw/internal/telemetry"
 	"llmgw/internal/tokens"
 )
 
@@ -55,6 +56,7 @@ func (g *Gateway) Book(ended []budget.Ended) {
 			g.Metrics.Tokens(team, model, used)
 			g.Metrics.SettlementEstimated(team, model)
 		}
+		g.Metrics.RequestEnded(telemetry.RequestLabels{Team: team, Model: model, Endpoint: "unknown", Outcome: string(reclaimed)})
 		g.Ledger.Record(ledger.Entry{
 			RequestID: id, Team: team, KeyID: names[2], Model: model, Outcome: string(reclaimed),
 			Usage: used, Estimated: true, MicroUSD: e.Charged[budget.USD],

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -30,6 +32,12 @@ func TestWhatIsReclaimedIsBookedForItsTeamAndModel(t *testing.T) {
 		e := h.entry()
 		if e.RequestID != "req_1" || e.Team != "a/b" || e.Model != "gpt-4o" || e.KeyID != "k" || e.Outcome != "reclaimed" || !e.Estimated || e.MicroUSD != 900 || e.Usage != (tokens.Usage{Input: 50, Output: 20}) {
 			t.Errorf("got %+v", e)
+		}
+		const counted = `llmgw_requests_total{endpoint="unknown",model="gpt-4o",outcome="reclaimed",status="none",team="a/b"} 1`
+		told := httptest.NewRecorder()
+		h.Metrics.Handler().ServeHTTP(told, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		if !strings.Contains(told.Body.String(), counted) {
+			t.Errorf("the metrics lack %s", counted)
 		}
 	})
 }

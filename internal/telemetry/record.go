@@ -30,20 +30,24 @@ type Timing struct {
 
 // RequestDone counts a request that ended.
 func (m *Metrics) RequestDone(l RequestLabels, t Timing) {
-	model := m.bounds.model.value(l.Model)
-	m.requests.of(requestKey{
-		team:     m.bounds.team.value(l.Team),
-		model:    model,
-		endpoint: m.bounds.endpoint.value(l.Endpoint),
-		status:   plausible(l.Status),
-		outcome:  m.bounds.outcome.value(l.Outcome),
-	}).Inc()
-	seconds := m.timings.of(model)
+	m.RequestEnded(l)
+	seconds := m.timings.of(m.bounds.model.value(l.Model))
 	seconds.total.Observe(t.Total.Seconds())
 	if t.FirstToken > 0 {
 		seconds.firstToken.Observe(t.FirstToken.Seconds())
 	}
 	m.overhead.Observe(max(0, t.Overhead).Seconds())
+}
+
+// RequestEnded counts a request of which no time is known: its gateway died.
+func (m *Metrics) RequestEnded(l RequestLabels) {
+	m.requests.of(requestKey{
+		team:     m.bounds.team.value(l.Team),
+		model:    m.bounds.model.value(l.Model),
+		endpoint: m.bounds.endpoint.value(l.Endpoint),
+		status:   plausible(l.Status),
+		outcome:  m.bounds.outcome.value(l.Outcome),
+	}).Inc()
 }
 
 // Inflight adds delta to the number of requests being handled.

@@ -80,6 +80,10 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		if o, ok := c.opened(ctx, a, response); !ok {
 			return o
 		}
+	} else if f := response.looked(r.job, out); f != nil {
+		a.fail()
+		response.discard()
+		return c.beganWithError(a, *f)
 	}
 	c.healthy(a)
 	if r.plain == a.state && r.rejection == saidInFields {
@@ -90,17 +94,19 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 
 // response is resp for the caller, with a meter that has seen nothing yet.
 func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Response {
-	call := r.job.Call
-	return &Response{
+	answer := &Response{
 		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body,
-		Meter: r.job.Dialect.Meter(call, dialect.Answer{Status: resp.StatusCode, Header: dialect.Header(resp.Header)},
-			dialect.MeterOptions{
-				HideUsage: out.Injected,
-				Count:     r.job.Counter(a.target), Flavor: a.target.Provider.Flavor,
-			}),
 		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),
 		http: resp, key: a.key, ended: sync.OnceFunc(func() { a.state.inflight.Add(-1) }), turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
 	}
+	answer.Meter = answer.meter(r.job, out)
+	return answer
+}
+
+// meter is a meter of the answer that has seen nothing yet.
+func (r *Response) meter(job *Job, out dialect.Outbound) dialect.Meter {
+	return job.Dialect.Meter(job.Call, dialect.Answer{Status: r.Status, Header: dialect.Header(r.Header)},
+		dialect.MeterOptions{HideUsage: out.Injected, Count: job.Counter(r.Target), Flavor: r.Target.Provider.Flavor})
 }
 
 // failed is the outcome of a try without an answer.
@@ -198,7 +204,8 @@ func (c *Client) opened(ctx context.Context, a attempt, r *Response) (outcome, b
 	return o, false
 }
 
-// beganWithError is the outcome of a stream that failed before it had content.
+// beganWithError is the outcome of an answer that is an error from its start,
+// whatever its status.
 func (c *Client) beganWithError(a attempt, f dialect.Failure) outcome {
 	p, status := a.target.Provider, f.Status
 	if status < 400 || status > 599 {
@@ -209,7 +216,7 @@ func (c *Client) beganWithError(a attempt, f dialect.Failure) outcome {
 	if sick(status) {
 		c.sick(a)
 	}
-	err := fmt.Errorf("the stream began with an error: status %d %s", status, e.name())
+	err := fmt.Errorf("the answer began with an error: status %d %s", status, e.name())
 	c.heeds(a, j, err.Error())
 	o := outcome{again: j.again, after: j.after}
 	if o.again == otherKey || shows([]byte(f.Message), a.key.secret) {

@@ -29,6 +29,7 @@ type Response struct {
 	Sent      time.Time     // when this try was sent
 	HeaderAt  time.Time     // when its header had come
 
+	look  look
 	http  *http.Response
 	key   *key
 	ended func() // counts the call as ended, once

@@ -18,12 +18,23 @@ import (
 // that was set.
 const rememberedFor = time.Second
 
+// Where another gateway may give something back at any time, a refusal is sure for
+// no time at all. It is given again only to callers that hammer: when refusals have
+// followed each other within hammering, hammered times, for unsureFor. Requests
+// that wait here for the limit always ask.
+const (
+	unsureFor = 20 * time.Millisecond
+	hammering = 2 * unsureFor
+	hammered  = 4
+)
+
 // refusal is what is remembered of one.
 type refusal struct {
 	limit  *budget.Limit // newer rules have another
 	cost   int64
 	state  budget.LineState
 	others int64     // what may come back of it, besides what is held here
+	row    int       // refusals before it that followed each other closely
 	sent   time.Time // when the store was asked
 	got    time.Time // when it had answered
 }
@@ -44,7 +55,11 @@ func (t *counters) remember(line budget.Line, state budget.LineState, sent time.
 	if !c.granted.Before(sent) {
 		return
 	}
-	c.refused = &refusal{limit: line.Limit, cost: line.Amount, state: state, others: max(0, state.Open-c.held), sent: sent, got: time.Now()}
+	f := &refusal{limit: line.Limit, cost: line.Amount, state: state, others: max(0, state.Open-c.held), sent: sent, got: time.Now()}
+	if before := c.refused; before != nil && sent.Sub(before.sent) < hammering {
+		f.row = before.row + 1
+	}
+	c.refused = f
 	t.refused.Store(sent.UnixNano())
 }
 
@@ -83,6 +98,9 @@ func (f *refusal) until(cost int64) time.Time {
 		return never // the store keeps a claim for it, so that smaller ones do not starve it
 	}
 	short := cost - f.state.Remaining - f.others
+	if short <= 0 && cost >= f.cost && f.row >= hammered && !f.limit.Wait {
+		return f.sent.Add(unsureFor)
+	}
 	least := rememberedFor
 	switch f.limit.Algorithm {
 	case budget.TokenBucket:
