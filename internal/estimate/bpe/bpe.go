@@ -27,7 +27,6 @@ package bpe
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 )
 
@@ -39,8 +38,8 @@ type Encoding struct {
 	composed bool   // text is composed before it is cut
 	vocab    *vocabulary
 	// idle are counters that nobody uses now. Counting takes one out, or makes
-	// one, and puts it back if there is room.
-	idle chan *counter
+	// one, and puts it back.
+	idle sync.Pool
 }
 
 // lazily are the encodings, each built when first asked for and then kept.
@@ -92,7 +91,6 @@ func build(name string, from origin) (*Encoding, error) {
 	}
 	return &Encoding{
 		name: name, split: from.split, first: from.first, composed: from.composed, vocab: v,
-		idle: make(chan *counter, runtime.GOMAXPROCS(0)),
 	}, nil
 }
 
@@ -133,17 +131,10 @@ func (e *Encoding) Append(ids []uint32, text []byte) []uint32 {
 }
 
 func (e *Encoding) take() *counter {
-	select {
-	case c := <-e.idle:
+	if c, ok := e.idle.Get().(*counter); ok {
 		return c
-	default:
-		return newCounter(e.split, e.vocab)
 	}
+	return newCounter(e.split, e.vocab)
 }
 
-func (e *Encoding) give(c *counter) {
-	select {
-	case e.idle <- c:
-	default:
-	}
-}
+func (e *Encoding) give(c *counter) { e.idle.Put(c) }
