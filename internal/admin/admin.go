@@ -3,8 +3,8 @@
 // that team leads look at. It decides nothing about requests: it shows what
 // others know and passes on what operators want, through what Config names.
 //
-// admin.go is the handler and its routes, guard.go checks
-// tokens and slow.go slows wrong ones, reply.go writes answers and errors.
+// admin.go is the handler and its routes with the role that each needs,
+// account.go who may do what, guard.go checks tokens and slow.go slows wrong ones, reply.go writes answers and errors.
 // teams.go, usage.go, blocks.go, control.go (enforcement, reload, explain) and
 // health.go are the routes; dashboard.go is the page, live.go its figures.
 package admin
@@ -23,11 +23,16 @@ import (
 // Config is what the admin plane shows and changes. All functions must be safe
 // for concurrent use. Those that are nil have their routes answer 501.
 type Config struct {
-	// Token, when not empty, is asked for as a Bearer token everywhere but at
-	// the health checks.
-	Token string
-	// Hosts are the names by which the admin plane may be called while there is no
-	// Token, beside addresses and names without a dot.
+	// Accounts are who may come in, each with a Bearer token of its own. If there are
+	// none, everybody may do everything.
+	Accounts []Account
+	// Forbidden is called for each request that the role or the teams of account do
+	// not allow. nil: nobody listens.
+	Forbidden func(account Account, r *http.Request)
+	// PassKey signs the dashboard's cookies. It must not be known to anybody.
+	PassKey []byte
+	// Hosts are the names by which the admin plane may be called while there are no
+	// Accounts, beside addresses and names without a dot.
 	Hosts []string
 	// Client returns what address r comes from, as wrong tokens are counted. nil:
 	// the peer's, or its network of IPv6.
@@ -99,6 +104,9 @@ func New(c Config) http.Handler {
 	if c.Client == nil {
 		c.Client = peer
 	}
+	if c.Forbidden == nil {
+		c.Forbidden = func(Account, *http.Request) {}
+	}
 	if c.WrongToken == nil {
 		c.WrongToken = func(string) {}
 	}
@@ -106,22 +114,48 @@ func New(c Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", h.healthz)
 	mux.HandleFunc("GET /readyz", h.readyz)
-	mux.HandleFunc("GET /metrics", h.metrics)
-	mux.HandleFunc("GET /dashboard", h.dashboard)
-	mux.HandleFunc("GET /dashboard/live", h.liveJSON)
 	mux.HandleFunc("POST /dashboard/login", h.login)
-	mux.HandleFunc("GET /admin/v1/teams", h.teams)
-	mux.HandleFunc("GET /admin/v1/teams/{team}", h.team)
-	mux.HandleFunc("POST /admin/v1/explain", h.explain)
-	mux.HandleFunc("GET /admin/v1/usage", h.usage)
-	mux.HandleFunc("GET /admin/v1/blocks", h.listBlocks)
-	mux.HandleFunc("POST /admin/v1/blocks", h.addBlock)
-	mux.HandleFunc("DELETE /admin/v1/blocks/{id}", h.removeBlock)
-	mux.HandleFunc("GET /admin/v1/enforcement", h.enforcement)
-	mux.HandleFunc("PUT /admin/v1/enforcement", h.setEnforcement)
-	mux.HandleFunc("POST /admin/v1/reload", h.reload)
+	for _, route := range h.routes() {
+		mux.HandleFunc(route.pattern, h.allow(route))
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/dashboard", http.StatusSeeOther)
 	})
 	return http.NewCrossOriginProtection().Handler(h.guard(plainErrors(mux)))
+}
+
+// route is what one endpoint needs of who calls it.
+type route struct {
+	pattern string
+	role    Role // the least that is enough
+	reach   reach
+	serve   func(w http.ResponseWriter, r *http.Request, who Account)
+}
+
+// reach says what an endpoint shows or changes.
+type reach int
+
+const (
+	// byTeam is what belongs to teams: the endpoint keeps to those of the account.
+	byTeam reach = iota
+	// everything has no teams: an account that is bound to teams may not have it.
+	everything
+)
+
+func (h *handler) routes() []route {
+	return []route{
+		{"GET /metrics", Viewer, everything, h.metrics},
+		{"GET /dashboard", Viewer, byTeam, h.dashboard},
+		{"GET /dashboard/live", Viewer, byTeam, h.liveJSON},
+		{"GET /admin/v1/teams", Viewer, byTeam, h.teams},
+		{"GET /admin/v1/teams/{team}", Viewer, byTeam, h.team},
+		{"POST /admin/v1/explain", Viewer, byTeam, h.explain},
+		{"GET /admin/v1/usage", Viewer, byTeam, h.usage},
+		{"GET /admin/v1/blocks", Viewer, byTeam, h.listBlocks},
+		{"POST /admin/v1/blocks", Operator, byTeam, h.addBlock},
+		{"DELETE /admin/v1/blocks/{id}", Operator, byTeam, h.removeBlock},
+		{"GET /admin/v1/enforcement", Viewer, byTeam, h.enforcement},
+		{"PUT /admin/v1/enforcement", Admin, everything, h.setEnforcement},
+		{"POST /admin/v1/reload", Admin, everything, h.reload},
+	}
 }

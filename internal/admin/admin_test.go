@@ -164,7 +164,7 @@ func wantJSON(t *testing.T, got, want string) {
 
 func TestHealthNeedsNoTokenAndReadinessSaysTheState(t *testing.T) {
 	g := newGateway()
-	g.Token = "s3cret"
+	g.Accounts = owner("s3cret")
 	for _, c := range []struct {
 		path, status string
 		ready        bool

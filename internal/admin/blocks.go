@@ -10,19 +10,21 @@ import (
 	"llmgw/internal/tenant"
 )
 
-func (h *handler) listBlocks(w http.ResponseWriter, _ *http.Request) {
+func (h *handler) listBlocks(w http.ResponseWriter, _ *http.Request, who Account) {
 	if h.config.Blocks == nil {
 		notServed(w)
 		return
 	}
-	blocks := h.config.Blocks.List()
-	if blocks == nil {
-		blocks = []tenant.Block{}
+	blocks := []tenant.Block{}
+	for _, b := range h.config.Blocks.List() {
+		if h.hasBlock(who, b) {
+			blocks = append(blocks, b)
+		}
 	}
 	reply(w, http.StatusOK, map[string]any{"blocks": blocks})
 }
 
-func (h *handler) addBlock(w http.ResponseWriter, r *http.Request) {
+func (h *handler) addBlock(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Blocks == nil {
 		notServed(w)
 		return
@@ -32,6 +34,10 @@ func (h *handler) addBlock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	block, force, err := tenant.ParseBlock(body, h.config.Now())
+	if err == nil && !h.hasBlock(who, block) {
+		h.forbidTeam(w, r, who)
+		return
+	}
 	if err == nil && !force {
 		err = h.knows(block)
 	}
@@ -46,12 +52,16 @@ func (h *handler) addBlock(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusCreated, block)
 }
 
-func (h *handler) removeBlock(w http.ResponseWriter, r *http.Request) {
+func (h *handler) removeBlock(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Blocks == nil {
 		notServed(w)
 		return
 	}
 	id := r.PathValue("id")
+	if who.bound() && !slices.ContainsFunc(h.config.Blocks.List(), func(b tenant.Block) bool { return b.ID == id && h.hasBlock(who, b) }) {
+		h.forbidTeam(w, r, who)
+		return
+	}
 	known, err := h.config.Blocks.Delete(r.Context(), id)
 	switch {
 	case err != nil:

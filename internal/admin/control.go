@@ -20,7 +20,7 @@ type modeBody struct {
 	Mode string `json:"mode"`
 }
 
-func (h *handler) enforcement(w http.ResponseWriter, r *http.Request) {
+func (h *handler) enforcement(w http.ResponseWriter, r *http.Request, _ Account) {
 	if h.config.Enforcement == nil {
 		notServed(w)
 		return
@@ -33,7 +33,7 @@ func (h *handler) enforcement(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, modeBody{mode})
 }
 
-func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request) {
+func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request, _ Account) {
 	if h.config.Enforcement == nil {
 		notServed(w)
 		return
@@ -53,7 +53,7 @@ func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, asked)
 }
 
-func (h *handler) reload(w http.ResponseWriter, r *http.Request) {
+func (h *handler) reload(w http.ResponseWriter, r *http.Request, _ Account) {
 	if h.config.Reload == nil {
 		notServed(w)
 		return
@@ -98,7 +98,7 @@ type explainRequest struct {
 	Body  json.RawMessage `json:"body"` // an object, or a string that holds one
 }
 
-func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
+func (h *handler) explain(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Explain == nil {
 		notServed(w)
 		return
@@ -109,6 +109,10 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	if asked.KeyID == "" || asked.Path == "" || len(asked.Body) == 0 {
 		badRequest(w, "key_id, path and body are wanted.")
+		return
+	}
+	if !h.hasKey(who, asked.KeyID) {
+		h.forbidTeam(w, r, who)
 		return
 	}
 	body := []byte(asked.Body)

@@ -72,7 +72,7 @@ func digest(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func (h *handler) dashboard(w http.ResponseWriter, _ *http.Request) {
+func (h *handler) dashboard(w http.ResponseWriter, _ *http.Request, _ Account) {
 	h.page.serve(w, http.StatusOK, h.page.board)
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The dashboard's cookie is a pass of its own, made from the token but not the
+// The dashboard's cookie is a pass of its own, made from the account but not its
 // token: it opens the page and its figures only, and ends after a while. It is
 // sent to /dashboard and nowhere else.
 const (
@@ -23,28 +23,52 @@ const (
 	passLasts  = 12 * time.Hour
 )
 
-// guard lets in who has the token, to the dashboard who has a pass, and
+// guard lets in who has an account's token, to the dashboard who has a pass, and
 // everyone to what is open.
 func (h *handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.config.Token == "" && !isOpen(r.URL.Path) && r.URL.Path != "/metrics" && !h.isOwnHost(r.Host) {
+		open := len(h.config.Accounts) == 0
+		if open && !isOpen(r.URL.Path) && r.URL.Path != "/metrics" && !h.isOwnHost(r.Host) {
 			replyError(w, http.StatusForbidden, "forbidden_host", "The admin plane has no token, and is not called by this name: set server.admin_token, or add the name to server.admin_hosts.")
 			return
 		}
-		if h.config.Token == "" || isOpen(r.URL.Path) || h.hasToken(r) {
-			next.ServeHTTP(w, r)
+		if _, known := h.account(r); !known && !isOpen(r.URL.Path) {
+			h.refuse(w, r)
 			return
 		}
-		onDashboard := r.URL.Path == cookiePath || strings.HasPrefix(r.URL.Path, cookiePath+"/")
-		if onDashboard && h.hasPass(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		h.refuse(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
-// refuse answers a request without the token. It slows down one with another.
+// account returns whose token or, at the dashboard, whose pass r has.
+func (h *handler) account(r *http.Request) (Account, bool) {
+	if len(h.config.Accounts) == 0 {
+		return anybody, true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") {
+		if who, ok := h.byToken(strings.TrimSpace(token)); ok {
+			return who, true
+		}
+	}
+	if r.URL.Path == cookiePath || strings.HasPrefix(r.URL.Path, cookiePath+"/") {
+		return h.byPass(r)
+	}
+	return Account{}, false
+}
+
+// byToken compares with every account's in constant time, whatever the lengths.
+func (h *handler) byToken(given string) (found Account, ok bool) {
+	hash := sha256.Sum256([]byte(given))
+	for _, a := range h.config.Accounts {
+		if subtle.ConstantTimeCompare(hash[:], a.SHA256[:]) == 1 {
+			found, ok = a, true
+		}
+	}
+	return found, ok
+}
+
+// refuse answers a request without a token. It slows down one with a wrong one.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request) {
 	status, retryAfter := http.StatusUnauthorized, time.Duration(0)
 	if r.Header.Get("Authorization") != "" {
@@ -80,53 +104,48 @@ func isOpen(path string) bool {
 	return path == "/healthz" || path == "/readyz" || path == cookiePath+"/login"
 }
 
-func (h *handler) hasToken(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && h.isToken(strings.TrimSpace(token))
-}
-
-// isToken compares in constant time, whatever the lengths.
-func (h *handler) isToken(given string) bool {
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(h.config.Token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
-}
-
-// login trades the token, given in the page's form, for a pass.
+// login trades a token, given in the page's form, for a pass.
 func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if h.config.Token != "" {
-		if !h.isToken(strings.TrimSpace(r.PostFormValue("token"))) {
+	if len(h.config.Accounts) > 0 {
+		who, ok := h.byToken(strings.TrimSpace(r.PostFormValue("token")))
+		if !ok {
 			status, retryAfter := h.hold(r)
 			refused(w, status, retryAfter)
 			h.page.serveLogin(w, status, loginFailed)
 			return
 		}
 		http.SetCookie(w, &http.Cookie{
-			Name: cookieName, Value: h.pass(h.config.Now().Add(passLasts)), Path: cookiePath,
+			Name: cookieName, Value: h.pass(who, h.config.Now().Add(passLasts)), Path: cookiePath,
 			MaxAge: int(passLasts.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 		})
 	}
 	http.Redirect(w, r, "/dashboard", http.StatusSeeOther)
 }
 
-func (h *handler) hasPass(r *http.Request) bool {
+// byPass returns whose pass r has.
+func (h *handler) byPass(r *http.Request) (found Account, ok bool) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
-		return false
+		return Account{}, false
 	}
 	unix, _, _ := strings.Cut(cookie.Value, ".")
 	seconds, err := strconv.ParseInt(unix, 10, 64)
-	if err != nil {
-		return false
+	if err != nil || !h.config.Now().Before(time.Unix(seconds, 0)) {
+		return Account{}, false
 	}
-	until := time.Unix(seconds, 0)
-	return h.config.Now().Before(until) && subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(h.pass(until))) == 1
+	for _, a := range h.config.Accounts {
+		if subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(h.pass(a, time.Unix(seconds, 0)))) == 1 {
+			found, ok = a, true
+		}
+	}
+	return found, ok
 }
 
-// pass is "unix time.HMAC-SHA256(token, purpose and time)".
-func (h *handler) pass(until time.Time) string {
+// pass is "unix time.HMAC-SHA256(key, purpose, account's hash and time)".
+func (h *handler) pass(who Account, until time.Time) string {
 	unix := strconv.FormatInt(until.Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(h.config.Token))
-	mac.Write([]byte("llmgw dashboard until " + unix))
+	mac := hmac.New(sha256.New, h.config.PassKey)
+	mac.Write([]byte("llmgw dashboard of " + hex.EncodeToString(who.SHA256[:]) + " until " + unix))
 	return unix + "." + hex.EncodeToString(mac.Sum(nil))
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/sha256"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,9 +11,14 @@ import (
 
 const token = "s3cret-admin-token"
 
+// owner is the account that may do everything, with this token.
+func owner(token string) []Account {
+	return []Account{{Name: "owner", SHA256: sha256.Sum256([]byte(token)), Role: Admin}}
+}
+
 func TestWithATokenEverythingButHealthWantsIt(t *testing.T) {
 	g := newGateway()
-	g.Token = token
+	g.Accounts = owner(token)
 	for _, target := range []string{"GET /metrics", "GET /dashboard", "GET /dashboard/live", "GET /admin/v1/teams",
 		"GET /admin/v1/teams/search", "POST /admin/v1/explain", "GET /admin/v1/usage", "GET /admin/v1/blocks", "POST /admin/v1/blocks",
 		"DELETE /admin/v1/blocks/x", "GET /admin/v1/enforcement", "PUT /admin/v1/enforcement", "POST /admin/v1/reload", "GET /", "GET /nothing"} {
@@ -37,7 +43,7 @@ func TestWithATokenEverythingButHealthWantsIt(t *testing.T) {
 
 func TestTheLoginsPassOpensTheDashboardAlone(t *testing.T) {
 	g := newGateway()
-	g.Token = token
+	g.Accounts = owner(token)
 	now := clock
 	g.Now = func() time.Time { return now }
 
@@ -73,7 +79,7 @@ func TestTheLoginsPassOpensTheDashboardAlone(t *testing.T) {
 			t.Errorf("%s: %s is status %d, want %d", c.what, c.target, res.StatusCode, c.status)
 		}
 	}
-	g.Token = "another"
+	g.Accounts = owner("another")
 	now = clock
 	if res, _ := g.ask(t, "GET", "/dashboard/live", "", "Cookie", pass); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a pass outlives its token: status %d", res.StatusCode)
@@ -82,7 +88,7 @@ func TestTheLoginsPassOpensTheDashboardAlone(t *testing.T) {
 
 func TestAWrongTokenAtTheLoginIsSaidSo(t *testing.T) {
 	g := newGateway()
-	g.Token = token
+	g.Accounts = owner(token)
 	res, body := g.ask(t, "POST", "/dashboard/login", "token=wrong", "Content-Type", "application/x-www-form-urlencoded")
 	if res.StatusCode != http.StatusUnauthorized || len(res.Cookies()) != 0 || !strings.Contains(body, "That is not the admin token.") {
 		t.Errorf("status %d: %s", res.StatusCode, body)

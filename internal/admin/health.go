@@ -25,7 +25,7 @@ func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, statusBody{status})
 }
 
-func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
+func (h *handler) metrics(w http.ResponseWriter, r *http.Request, _ Account) {
 	if h.config.Metrics == nil {
 		notServed(w)
 		return

@@ -82,8 +82,23 @@ type liveCache struct {
 	body liveBody
 }
 
-func (h *handler) liveJSON(w http.ResponseWriter, r *http.Request) {
-	reply(w, http.StatusOK, h.liveNow(r.Context()))
+func (h *handler) liveJSON(w http.ResponseWriter, r *http.Request, who Account) {
+	reply(w, http.StatusOK, h.liveNow(r.Context()).of(who))
+}
+
+// of is b with what who may see of the teams.
+func (b liveBody) of(who Account) liveBody {
+	if !who.bound() {
+		return b
+	}
+	b.Budgets = slices.DeleteFunc(slices.Clone(b.Budgets), func(g budgetGroup) bool { return g.Team != "" && !who.has(g.Team) })
+	if b.Series != nil {
+		series := *b.Series
+		series.Teams = slices.DeleteFunc(slices.Clone(series.Teams), func(t ledger.TeamSeries) bool { return !who.has(t.Team) })
+		series.Refusals = nil // they do not say of which team
+		b.Series = &series
+	}
+	return b
 }
 
 func (h *handler) liveNow(ctx context.Context) liveBody {

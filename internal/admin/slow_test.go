@@ -46,7 +46,7 @@ func TestWrongTokensOfAnAddressAreAnsweredEverMoreSlowly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGateway()
 			var counted []string
-			g.Token, g.WrongToken = token, func(client string) { counted = append(counted, client) }
+			g.Accounts, g.WrongToken = owner(token), func(client string) { counted = append(counted, client) }
 			h := New(g.Config)
 			for i, want := range []time.Duration{0, 125, 250, 500, 1000, 2000, 4000, 4000} {
 				if status, took := wrongTry(h, path, "192.0.2.1:1000"); status != 401 || took != want*time.Millisecond {
@@ -77,7 +77,7 @@ func TestWrongTokensOfAnAddressAreAnsweredEverMoreSlowly(t *testing.T) {
 func TestWrongTokensSentAtOnceAreNotAllHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway()
-		g.Token = token
+		g.Accounts = owner(token)
 		h := New(g.Config)
 		var mu sync.Mutex
 		answers := map[string]int{}
@@ -103,7 +103,7 @@ func TestWrongTokensSentAtOnceAreNotAllHeld(t *testing.T) {
 
 func TestNoTokenAndAnOldPassAreNoWrongToken(t *testing.T) {
 	g := newGateway()
-	g.Token, g.WrongToken = token, func(string) { t.Error("it was counted") }
+	g.Accounts, g.WrongToken = owner(token), func(string) { t.Error("it was counted") }
 	for range 3 {
 		g.ask(t, "GET", "/metrics", "")
 		g.ask(t, "GET", "/dashboard/live", "", "Cookie", cookieName+"=1.ab")

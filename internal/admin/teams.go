@@ -53,12 +53,12 @@ type teamBody struct {
 
 // teams lists the teams with their own limits and their keys', as the store has
 // them now.
-func (h *handler) teams(w http.ResponseWriter, r *http.Request) {
+func (h *handler) teams(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Teams == nil || h.config.Read == nil {
 		notServed(w)
 		return
 	}
-	all := h.config.Teams()
+	all := h.teamsOf(who)
 	var limits []*budget.Limit
 	for _, t := range all {
 		limits = append(limits, ownLimits(t)...)
@@ -78,12 +78,16 @@ func (h *handler) teams(w http.ResponseWriter, r *http.Request) {
 // team shows the limits that requests of one team draw on, read from the store
 // now: the team's own, its keys', the gateway's, and those of models that it
 // may use.
-func (h *handler) team(w http.ResponseWriter, r *http.Request) {
+func (h *handler) team(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Teams == nil || h.config.Read == nil {
 		notServed(w)
 		return
 	}
 	name := r.PathValue("team")
+	if !who.has(name) {
+		h.forbidTeam(w, r, who)
+		return
+	}
 	all := h.config.Teams()
 	i := slices.IndexFunc(all, func(t tenant.Team) bool { return t.Name == name })
 	if i < 0 {

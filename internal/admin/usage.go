@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,7 +24,7 @@ type usageBody struct {
 
 // usage adds up what was spent: by team and model, of the last day, unless the
 // query says otherwise.
-func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
+func (h *handler) usage(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Usage == nil {
 		notServed(w)
 		return
@@ -55,7 +56,7 @@ func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	rows, err := h.config.Usage(r.Context(), from, to, groups)
+	rows, err := h.usageOf(r.Context(), who, from, to, groups)
 	if err != nil {
 		storeAway(w, err)
 		return
@@ -64,6 +65,18 @@ func (h *handler) usage(w http.ResponseWriter, r *http.Request) {
 		rows = []ledger.Row{}
 	}
 	reply(w, http.StatusOK, usageBody{from, to, rows})
+}
+
+// usageOf is the usage of the teams that who may see.
+func (h *handler) usageOf(ctx context.Context, who Account, from, to time.Time, groups []string) ([]ledger.Row, error) {
+	if !who.bound() {
+		return h.config.Usage(ctx, from, to, groups)
+	}
+	rows, err := h.config.Usage(ctx, from, to, []string{ledger.ByTeam, ledger.ByModel})
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Group(slices.DeleteFunc(rows, func(row ledger.Row) bool { return !who.has(row.Team) }), groups), nil
 }
 
 // timeParam reads an RFC 3339 time, or answers 400 itself.

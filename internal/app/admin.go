@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,10 +30,12 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*a.operators.Load()).ServeHTTP(w, r) })
 }
 
-// guardAdmin lets in who has c's admin token, from now on.
+// guardAdmin lets in who has a token of c, from now on.
 func (a *App) guardAdmin(c *config.Config) {
 	h := admin.New(admin.Config{
-		Token:       c.Server.AdminToken,
+		Accounts:    accountsOf(c),
+		Forbidden:   a.forbidden,
+		PassKey:     a.passKeyOf(c),
 		Hosts:       adminHosts(c),
 		Client:      a.adminClient,
 		WrongToken:  a.wrongToken,
@@ -51,6 +54,29 @@ func (a *App) guardAdmin(c *config.Config) {
 		Notices:     a.notices,
 	})
 	a.operators.Store(&h)
+}
+
+// accountsOf are those who may use the admin plane. Whoever has the admin token is
+// one of them.
+func accountsOf(c *config.Config) []admin.Account {
+	var all []admin.Account
+	if c.Server.AdminToken != "" {
+		all = append(all, admin.Account{Name: "admin_token", SHA256: sha256.Sum256([]byte(c.Server.AdminToken)), Role: admin.Admin})
+	}
+	for _, m := range c.Server.Admins {
+		all = append(all, admin.Account{Name: m.Name, SHA256: m.SHA256, Role: admin.Role(m.Role), Teams: m.Teams})
+	}
+	return all
+}
+
+// passKeyOf is what signs the dashboard's cookies: made from the admin token, which
+// all gateways have, or of this process alone.
+func (a *App) passKeyOf(c *config.Config) []byte {
+	if c.Server.AdminToken == "" {
+		return a.passKey
+	}
+	key := sha256.Sum256([]byte("llmgw dashboard " + c.Server.AdminToken))
+	return key[:]
 }
 
 // adminHosts are the names of the admin plane: the configured ones, and this
@@ -78,6 +104,13 @@ func (a *App) wrongToken(client string) {
 	a.metrics.AdminAuthFailure()
 	if since, now := a.strangers.Allow(); now {
 		a.log.Warn("wrong tokens at the admin port", "address", client, "tries", since)
+	}
+}
+
+// forbidden logs a request that an account may not make.
+func (a *App) forbidden(who admin.Account, r *http.Request) {
+	if since, now := a.forbids.Allow(); now {
+		a.log.Warn("an account may not do this at the admin port", "account", who.Name, "role", string(who.Role), "method", r.Method, "path", r.URL.Path, "tries", since)
 	}
 }
 

@@ -18,6 +18,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -87,6 +88,9 @@ type App struct {
 
 	crowded   telemetry.Sampler // of the log's lines about connections that were closed
 	strangers telemetry.Sampler // of the log's lines about wrong admin tokens
+	forbids   telemetry.Sampler // of the log's lines about what admins may not do
+
+	passKey []byte // signs the dashboard's cookies where there is no admin token
 
 	drift atomic.Int64 // limits of this file that another gateway's newer file has changed
 
@@ -96,7 +100,7 @@ type App struct {
 // New loads the configuration, makes all the parts and takes the listeners. If
 // it fails nothing is left running.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{options: o, log: o.Logger, room: admission.New()}
+	a := &App{options: o, log: o.Logger, room: admission.New(), passKey: []byte(rand.Text())}
 	c, err := a.load()
 	if err != nil {
 		return nil, err

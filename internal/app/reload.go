@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"time"
 
@@ -106,7 +107,7 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	if old.Telemetry != c.Telemetry {
 		a.log.Warn("telemetry changes with a restart only")
 	}
-	if old.Server.AdminToken != c.Server.AdminToken || !slices.Equal(old.Server.AdminHosts, c.Server.AdminHosts) {
+	if !reflect.DeepEqual(accountsOf(old), accountsOf(c)) || !slices.Equal(old.Server.AdminHosts, c.Server.AdminHosts) {
 		a.guardAdmin(c)
 	}
 	a.client.Reload(compiled.providers)

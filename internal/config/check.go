@@ -26,6 +26,11 @@ func (d *decoder) checkReferences() {
 			d.fail(n, "there is no provider %s%s", show(n), didYouMean(n.raw, asWritten(d.providers)))
 		}
 	}
+	for _, n := range d.teamRefs {
+		if _, ok := d.teamNames[n.text]; !ok {
+			d.fail(n, "there is no team %s%s", show(n), didYouMean(n.raw, asWritten(d.teamNames)))
+		}
+	}
 	if _, all := d.modelNames[anyModel]; all {
 		return
 	}

@@ -61,6 +61,7 @@ type Server struct {
 	Listen         string
 	AdminListen    string
 	AdminToken     string
+	Admins         []Admin // who may use the admin port beside the holder of AdminToken
 	MaxBodyBytes   int64
 	MaxBodiesBytes int64 // of all bodies at a time; at least three times MaxBodyBytes
 	TrustedProxies []netip.Prefix
@@ -80,6 +81,14 @@ type Server struct {
 	AdminHosts []string
 	// IPPrefix is what limits of scope ip count as one client.
 	IPPrefix IPPrefix
+}
+
+// Admin is somebody who may use the admin port, known by the hash of a token.
+type Admin struct {
+	Name   string
+	SHA256 [32]byte
+	Role   string   // viewer, operator or admin
+	Teams  []string // the only teams that the admin sees and changes; nil: all
 }
 
 // IPPrefix is how many bits of an address are one client's, by its family.

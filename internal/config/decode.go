@@ -19,7 +19,7 @@ type decoder struct {
 	plans                                                       map[string]*node // by name; a later one of a name counts
 	hashes                                                      map[[32]byte]*node
 	// Names of what is defined elsewhere in the file.
-	providerRefs, modelRefs []*node
+	providerRefs, modelRefs, teamRefs []*node
 
 	models []placedModel
 	limits []placedLimit

@@ -12,6 +12,8 @@ providers: [{name: p, dialect: openai, base_url: "http://p/v1"}]
 models: [{name: m, targets: [{provider: p}], prices: {input: 1, output: 1}}, {name: free, targets: [{provider: p}]}]
 `
 
+const hashA = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+
 func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 	for _, s := range []struct {
 		what string
@@ -53,6 +55,12 @@ func TestEachMistakeIsToldWithItsPlace(t *testing.T) {
 		{"a fraction of a number", "server: {max_waiting: 1.5}", `1:23: "1.5" is not a whole number from 0 to 1000000`},
 		{"a negative number", "server: {max_waiting: -1}", `1:23: "-1" is not a whole number from 0 to 1000000`},
 		{"a token that no header can carry", "server: {admin_token: \"a b\"}", `1:23: this value has a space`},
+
+		{"an admin of a team that is not there", "server: {admins: [{name: a, sha256: " + hashA + ", role: admin, teams: [serch]}]}\nteams: [{name: search}]", `1:124: there is no team "serch" (did you mean "search"?)`},
+		{"an admin without a role", "server: {admins: [{name: a, sha256: " + hashA + "}]}", `1:19: an admin needs "role"`},
+		{"a role that is none", "server: {admins: [{name: a, sha256: " + hashA + ", role: owner}]}", `1:109: "owner" is not viewer, operator or admin`},
+		{"an admin of no teams", "server: {admins: [{name: a, sha256: " + hashA + ", role: admin, teams: []}]}", `1:123: teams is empty`},
+		{"two admins of one token", "server: {admins: [{name: a, sha256: " + hashA + ", role: admin}, {name: b, sha256: " + hashA + ", role: admin}]}", `1:135: this hash is already another key's`},
 
 		// Things that belong together.
 		{"one port for both planes", "server: {listen: \":1\", admin_listen: \":1\"}", `1:38: admin_listen is the address of listen`},

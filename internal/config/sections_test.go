@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -17,6 +18,7 @@ server:
   listen: ":1"
   admin_listen: "[::1]:0"
   admin_token: t
+  admins: [{name: lead, sha256: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae, role: operator, teams: [search]}, {name: all, sha256: fcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9, role: viewer}]
   max_body_bytes: 1KiB
   max_bodies_bytes: 3KiB
   trusted_proxies: [192.0.2.1, "2001:db8::/32"]
@@ -31,9 +33,12 @@ server:
   admin_hosts: [Gateway.example]
   max_connections_per_address: 7
   ip_prefix: {v4: 24, v6: 56}
+teams: [{name: search}]
 `).Server
 	want := Server{
-		Listen: ":1", AdminListen: "[::1]:0", AdminToken: "t", MaxBodyBytes: 1024, MaxBodiesBytes: 3072,
+		Listen: ":1", AdminListen: "[::1]:0", AdminToken: "t",
+		Admins:       []Admin{{"lead", sha256.Sum256([]byte("foo")), "operator", []string{"search"}}, {"all", sha256.Sum256([]byte("bar")), "viewer", nil}},
+		MaxBodyBytes: 1024, MaxBodiesBytes: 3072,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2001:db8::/32")},
 		DrainDelay:     time.Second, ShutdownGrace: 2 * time.Second, OnClientGone: DrainAnswer,
 		Drain: Drain{MaxTime: 3 * time.Second, MaxBytes: 4}, ExposeUpstreamLimits: true,

@@ -32,6 +32,7 @@ func (d *decoder) server(s *Server) func(*node) {
 			"listen":                 set(d, &s.Listen, listenAddress),
 			"admin_listen":           set(d, &s.AdminListen, listenAddress),
 			"admin_token":            setSecret(d, &s.AdminToken, wordOrNothing),
+			"admins":                 d.admins(&s.Admins),
 			"max_body_bytes":         set(d, &s.MaxBodyBytes, size(1, 1<<30)),
 			"max_bodies_bytes":       set(d, &s.MaxBodiesBytes, size(1, 1<<40)),
 			"trusted_proxies":        d.proxies(&s.TrustedProxies),
@@ -60,8 +61,8 @@ func (d *decoder) server(s *Server) func(*node) {
 		} else if s.MaxBodiesBytes < least {
 			d.fail(n.at("max_bodies_bytes"), "max_bodies_bytes must be at least three times max_body_bytes: a compressed body of that size needs as much")
 		}
-		if s.AdminToken == "" && !loopback(s.AdminListen) {
-			d.warn(n.at("admin_listen"), "%s can be reached from other machines, and without an admin_token anybody there can change blocks and limits", show(n.at("admin_listen")))
+		if s.AdminToken == "" && len(s.Admins) == 0 && !loopback(s.AdminListen) {
+			d.warn(n.at("admin_listen"), "%s can be reached from other machines, and without an admin_token or admins anybody there can change blocks and limits", show(n.at("admin_listen")))
 		}
 	}
 }

@@ -56,21 +56,21 @@ func (d *decoder) key(t *Team, k *Key) func(*node) {
 			d.unique(d.keyIDs, k.ID, n.at("id"), "a key")
 		}
 		if k.SHA256 != ([32]byte{}) {
-			d.hash(k.SHA256, n.at("sha256"))
+			d.hash(d.hashes, k.SHA256, n.at("sha256"))
 		}
 		d.limitList(limits, &k.Limits, d.keyPlace(t, k))
 	}
 }
 
-// hash fails if another key has the hash, or everybody could guess its secret.
-func (d *decoder) hash(h [32]byte, n *node) {
+// hash fails if another one seen has the hash, or everybody could guess its secret.
+func (d *decoder) hash(seen map[[32]byte]*node, h [32]byte, n *node) {
 	if h == sha256.Sum256(nil) {
 		d.fail(n, "this is the hash of nothing: hash the key itself")
 		return
 	}
-	if first, twice := d.hashes[h]; twice {
+	if first, twice := seen[h]; twice {
 		d.fail(n, "this hash is already another key's, at %s", first.seenFrom(n))
 		return
 	}
-	d.hashes[h] = n
+	seen[h] = n
 }

@@ -76,6 +76,17 @@ func (l *Ledger) Usage(ctx context.Context, from, to time.Time, groupBy []string
 	return all.rows(groupBy), nil
 }
 
+// Group adds up rows that are by team and model, as Usage groups them.
+func Group(rows []Row, groupBy []string) []Row {
+	all := newSum()
+	for _, r := range rows {
+		all.at(pair{r.Team, r.Model}).add(totals{
+			requests: r.Requests, input: r.InputTokens, cached: r.CachedInput, output: r.OutputTokens, reasoning: r.ReasoningTokens, microUSD: int64(r.USD),
+		})
+	}
+	return all.rows(groupBy)
+}
+
 func (s *sum) rows(groupBy []string) []Row {
 	groups := newSum()
 	for p, t := range s.spent {

@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"llmgw/internal/tenant"
+)
+
+// staff are accounts of every role, of all teams and of team search alone. The
+// token of each is its name.
+func staff() []Account {
+	var all []Account
+	for _, role := range roles {
+		name := string(role)
+		all = append(all,
+			Account{Name: name, SHA256: sha256.Sum256([]byte(name)), Role: role},
+			Account{Name: name + "-search", SHA256: sha256.Sum256([]byte(name + "-search")), Role: role, Teams: []string{"search"}})
+	}
+	return all
+}
+
+// bodies are requests that each endpoint answers well, by its pattern, of team
+// search where there is one.
+var bodies = map[string]struct{ target, body string }{
+	"GET /admin/v1/teams/{team}":   {"/admin/v1/teams/search", ""},
+	"POST /admin/v1/explain":       {"/admin/v1/explain", `{"key_id":"search-prod","path":"/v1/x","body":{}}`},
+	"POST /admin/v1/blocks":        {"/admin/v1/blocks", `{"scope":"team","value":"search"}`},
+	"PUT /admin/v1/enforcement":    {"/admin/v1/enforcement", `{"mode":"shadow"}`},
+	"DELETE /admin/v1/blocks/{id}": {"/admin/v1/blocks/of-search", ""},
+}
+
+// least is the role that each endpoint needs, and whether an account that is bound
+// to teams may have it. What is not here needs a viewer.
+var least = map[string]struct {
+	role  Role
+	bound bool
+}{
+	"GET /metrics":                 {Viewer, false},
+	"POST /admin/v1/blocks":        {Operator, true},
+	"DELETE /admin/v1/blocks/{id}": {Operator, true},
+	"PUT /admin/v1/enforcement":    {Admin, false},
+	"POST /admin/v1/reload":        {Admin, false},
+}
+
+func TestEveryEndpointKeepsToTheRoleAndTheTeamsOfTheAccount(t *testing.T) {
+	for _, route := range (&handler{}).routes() {
+		want, ok := least[route.pattern]
+		if !ok {
+			want.role, want.bound = Viewer, true
+		}
+		method, target, _ := strings.Cut(route.pattern, " ")
+		sample, ok := bodies[route.pattern]
+		if ok {
+			target = sample.target
+		}
+		for _, who := range staff() {
+			g := newGateway()
+			g.Accounts = staff()
+			refused := 0
+			g.Forbidden = func(Account, *http.Request) { refused++ }
+			if strings.HasSuffix(target, "of-search") {
+				b, err := g.Blocks.Add(t.Context(), tenant.Block{Scope: tenant.BlockTeam, Value: "search"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				target = "/admin/v1/blocks/" + b.ID
+			}
+			res, body := g.ask(t, method, target, sample.body, "Authorization", "Bearer "+who.Name)
+			may := who.Role.covers(want.role) && (want.bound || !who.bound())
+			if got := res.StatusCode != http.StatusForbidden; got != may {
+				t.Errorf("%s by %s: status %d, want allowed %t: %s", route.pattern, who.Name, res.StatusCode, may, body)
+			}
+			if may && res.StatusCode >= 400 || !may && refused != 1 {
+				t.Errorf("%s by %s: status %d, %d refusals noted: %s", route.pattern, who.Name, res.StatusCode, refused, body)
+			}
+			if strings.HasPrefix(target, "/admin/v1/blocks/") {
+				target = "/admin/v1/blocks/of-search"
+			}
+		}
+	}
+}
+
+func TestAnAccountSeesAndChangesItsTeamsAlone(t *testing.T) {
+	g := newGateway()
+	g.Accounts = staff()
+	ask := func(method, target, body string) (int, string) {
+		res, answer := g.ask(t, method, target, body, "Authorization", "Bearer admin-search")
+		return res.StatusCode, answer
+	}
+	ofAds, err := g.Blocks.Add(t.Context(), tenant.Block{Scope: tenant.BlockTeam, Value: "ads"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, forbidden := range []struct{ method, target, body string }{
+		{"GET", "/admin/v1/teams/ads", ""},
+		{"GET", "/admin/v1/teams/nobody", ""},
+		{"POST", "/admin/v1/explain", `{"key_id":"unknown","path":"/v1/x","body":{}}`},
+		{"POST", "/admin/v1/blocks", `{"scope":"team","value":"ads"}`},
+		{"POST", "/admin/v1/blocks", `{"scope":"key","value":"ads-prod","force":true}`},
+		{"POST", "/admin/v1/blocks", `{"scope":"user","value":"alice"}`},
+		{"POST", "/admin/v1/blocks", `{"scope":"ip","value":"192.0.2.1"}`},
+		{"DELETE", "/admin/v1/blocks/" + ofAds.ID, ""},
+		{"DELETE", "/admin/v1/blocks/none", ""},
+	} {
+		if status, body := ask(forbidden.method, forbidden.target, forbidden.body); status != http.StatusForbidden {
+			t.Errorf("%s %s %s: status %d: %s", forbidden.method, forbidden.target, forbidden.body, status, body)
+		}
+	}
+	for _, target := range []string{"/admin/v1/teams", "/admin/v1/blocks", "/dashboard/live"} {
+		if status, body := ask("GET", target, ""); status != http.StatusOK || strings.Contains(body, "ads") {
+			t.Errorf("GET %s: status %d: %s", target, status, body)
+		}
+	}
+}
+
+func TestABoundAccountsUsageIsOfItsTeams(t *testing.T) {
+	for account, want := range map[string]int{"viewer": 1, "viewer-search": 1} {
+		g := newGateway()
+		g.Accounts = staff()
+		_, body := g.ask(t, "GET", "/admin/v1/usage?group_by=model", "", "Authorization", "Bearer "+account)
+		var answer struct {
+			Rows []struct{ Team, Model string }
+		}
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Rows) != want {
+			t.Errorf("%s: %s (%v)", account, body, err)
+		}
+		if account == "viewer-search" && answer.Rows[0].Team != "" {
+			t.Errorf("%s: grouped by a team that was not asked for: %s", account, body)
+		}
+	}
+	g := newGateway()
+	g.Accounts = []Account{{Name: "ads", SHA256: sha256.Sum256([]byte("ads")), Role: Viewer, Teams: []string{"ads"}}}
+	if _, body := g.ask(t, "GET", "/admin/v1/usage", "", "Authorization", "Bearer ads"); !strings.Contains(body, `"rows":[]`) {
+		t.Errorf("the usage of another team: %s", body)
+	}
+}
+
+func TestAPassIsItsAccounts(t *testing.T) {
+	g := newGateway()
+	g.Accounts = staff()
+	g.PassKey = []byte("a key")
+	res, _ := g.ask(t, "POST", "/dashboard/login", "token=viewer-search", "Content-Type", "application/x-www-form-urlencoded")
+	cookie := res.Cookies()[0]
+	pass := cookie.Name + "=" + cookie.Value
+	if res, body := g.ask(t, "GET", "/dashboard/live", "", "Cookie", pass); res.StatusCode != http.StatusOK || strings.Contains(body, "ads") {
+		t.Errorf("status %d: %s", res.StatusCode, body)
+	}
+	g.PassKey = []byte("another key")
+	if res, _ := g.ask(t, "GET", "/dashboard/live", "", "Cookie", pass); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a pass that another key signed: status %d", res.StatusCode)
+	}
+}
