@@ -4,6 +4,7 @@
 //
 //	app.go          New, Run
 //	store.go        the store of limits, in this process or in Redis
+//	books.go        the database of the books
 //	rules.go        from the configuration to what the parts take
 //	demo.go         the embedded default with its simulated provider
 //	listen.go       listeners, servers, and the order of stopping
@@ -32,6 +33,7 @@ import (
 	"llmgw/internal/admission"
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/config"
+	"llmgw/internal/database"
 	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fleet"
@@ -63,7 +65,8 @@ type App struct {
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
 	backing   backing
-	room      *admission.Room // where requests wait
+	database  *database.Database // of the books and of what changes at run time
+	room      *admission.Room    // where requests wait
 	keeper    *fleet.Keeper
 	own       *failover.Limiter // beneath limiter, or the same: what the keeper asks about
 	limiter   limiter
@@ -110,7 +113,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	a.config.Store(c) // the parts read it as soon as they are made
 	for _, step := range []func(context.Context, *config.Config) error{
-		a.makeDemo, a.makeTelemetry, a.makeStore, a.makeLedger, a.makeGateway, a.startKeeper, a.listen,
+		a.makeDemo, a.makeTelemetry, a.makeDatabase, a.makeStore, a.makeLedger, a.makeGateway, a.startKeeper, a.listen,
 	} {
 		if err := step(ctx, c); err != nil {
 			return nil, errors.Join(err, a.close(ctx))

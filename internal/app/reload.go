@@ -104,6 +104,9 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	if !sameStore(old.Store, c.Store) {
 		a.log.Warn("the store changes with a restart only")
 	}
+	if old.Records != c.Records {
+		a.log.Warn("records change with a restart only")
+	}
 	if old.Telemetry != c.Telemetry {
 		a.log.Warn("telemetry changes with a restart only")
 	}

@@ -17,7 +17,7 @@ const module = "llmgw/"
 // layers are the packages from the lowest up: a package imports lower layers
 // only. What ends in /... stands for the package and all below it.
 var layers = [][]string{
-	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/concurrency", "internal/spelling", "internal/parting", "configs"},
+	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/concurrency", "internal/spelling", "internal/parting", "internal/database", "configs"},
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared"},
 	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},
@@ -30,7 +30,7 @@ var layers = [][]string{
 }
 
 // helpers are packages that only tests import; what they import is free.
-var helpers = []string{"internal/proctest", "internal/testenv", "internal/redistest", "internal/gatewaytest", "internal/blackbox", "internal/arch", "internal/budget/budgettest", "internal/dialect/dialecttest", "bench/...", "e2e/..."}
+var helpers = []string{"internal/proctest", "internal/testenv", "internal/redistest", "internal/pgtest", "internal/gatewaytest", "internal/blackbox", "internal/arch", "internal/budget/budgettest", "internal/dialect/dialecttest", "bench/...", "e2e/..."}
 
 // confined are modules that only some packages may import.
 var confined = map[string][]string{
@@ -40,6 +40,9 @@ var confined = map[string][]string{
 	"go.opentelemetry.io/otel":            {"internal/telemetry"},
 	"go.opentelemetry.io/contrib":         {"internal/telemetry"},
 	"github.com/pkoukk/tiktoken-go":       {"internal/estimate/bpe"}, // and its loader
+	"modernc.org/sqlite":                  {"internal/database"},
+	"github.com/jackc/pgx":                {"internal/database"},
+	"github.com/pressly/goose":            {"internal/database"},
 	"go.yaml.in/yaml":                     {"internal/config"},
 	"github.com/aws/aws-sdk-go-v2":        {"internal/dialect/bedrock", "internal/upstream"},
 	"net/http":                            {"internal/telemetry", "internal/tenant", "internal/upstream", "internal/proxy", "internal/admin", "internal/fakellm", "internal/app", "cmd/llmgw", "internal/dialect/bedrock"},

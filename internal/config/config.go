@@ -5,7 +5,7 @@
 // A file passes through it in this order. tree.go reads YAML into nodes that
 // know their place, expand.go puts in what ${…} names, decode.go is the strict
 // decoder, and scalar.go, amount.go and address.go say what single values mean;
-// server.go, store.go, provider.go, model.go, passthrough.go, team.go, place.go
+// server.go, store.go, records.go, provider.go, model.go, passthrough.go, team.go, place.go
 // and limit.go say which keys there are and what they default to; check.go looks
 // at the whole: references, and limits that no request could meet. errors.go
 // words what is wrong, load.go ties all this together, default.go is the
@@ -28,6 +28,7 @@ import (
 type Config struct {
 	Server      Server
 	Store       Store
+	Records     Records
 	Enforcement Enforcement
 	Telemetry   Telemetry
 	Providers   []Provider

@@ -161,6 +161,11 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 			Kind: "memory", Heartbeat: time.Second, ReclaimAfter: 10 * time.Second, CrashCharge: "progress", Leases: "auto",
 			Redis: Redis{Addrs: []string{"127.0.0.1:6379"}, Prefix: "llmgw", Timeout: 20 * time.Millisecond},
 		},
+		Records: Records{
+			Kind: "sqlite", Path: "llmgw.db", Requests: "all",
+			Keep:  Keep{Requests: 720 * time.Hour, Minutes: 336 * time.Hour, Hours: 9600 * time.Hour},
+			Spool: Spool{Path: "llmgw-spool", MaxBytes: 1_073_741_824},
+		},
 		Enforcement: "enforce",
 		Telemetry:   Telemetry{MaxLabelValues: 1000},
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // Load reads the file at path. env answers for ${NAME} (os.LookupEnv); a
@@ -35,6 +36,7 @@ func LoadAfter(path string, env func(name string) (string, bool), before int64) 
 		}
 	}
 	c.Files = l.files
+	c.Records.beside(filepath.Dir(path))
 	return c, nil
 }
 
@@ -76,6 +78,7 @@ func (d *decoder) config(root *node) *Config {
 	c := &Config{
 		Server:      defaultServer(),
 		Store:       defaultStore(),
+		Records:     defaultRecords(),
 		Enforcement: Enforce,
 		Telemetry:   Telemetry{MaxLabelValues: 1000},
 		Version:     d.version,
@@ -89,6 +92,7 @@ func (d *decoder) config(root *node) *Config {
 		"plans":       func(*node) {},
 		"server":      d.server(&c.Server),
 		"store":       d.store(&c.Store),
+		"records":     d.records(&c.Records),
 		"enforcement": set(d, &c.Enforcement, oneOf(Enforce, Shadow, Off)),
 		"telemetry":   d.telemetry(&c.Telemetry),
 		"providers":   setList(d, &c.Providers, d.provider),
