@@ -32,10 +32,39 @@ type Entry struct {
 	Estimated               bool  // the usage was counted by us, the provider told none
 	MicroUSD                int64 // what it cost, in millionths of a dollar
 
+	// The rest is for the books alone: the log has no line of it.
+	User                           string
+	Attempts                       int  // tries at providers
+	Stream                         bool // asked for
+	Degraded                       bool // decided without the store
+	EstimatedInput, ReservedOutput tokens.Count
+	Weighted, Charged              int64 // tokens by the model's weights: reserved, and used
+	Tries                          []Try
+	Drawn                          []Drawn
+
 	Total      time.Duration // from arrival to the answer's end
 	Overhead   time.Duration // the part that was ours
 	Wait       time.Duration // for limits and the provider's turn
 	FirstToken time.Duration // until the answer's first byte; 0: none came
+}
+
+// Try is one try of a request at a provider.
+type Try struct {
+	Provider      string  `json:"provider"`
+	ProviderModel string  `json:"provider_model"`
+	Status        int     `json:"status"` // 0: there was no answer
+	Code          string  `json:"code,omitempty"`
+	MS            float64 `json:"ms"`
+}
+
+// Drawn is what a request drew from one limit, in the limit's unit; dollars in
+// dollars.
+type Drawn struct {
+	Limit    string  `json:"limit"`
+	Unit     string  `json:"unit"`
+	Reserved float64 `json:"reserved"`
+	Used     float64 `json:"used"`
+	Returned float64 `json:"returned"`
 }
 
 // Outcomes whose requests used nothing by design.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -25,6 +26,17 @@ type Row struct {
 // Dollars is an amount of money in millionths of a dollar; in JSON it is an
 // exact decimal of dollars.
 type Dollars int64
+
+// UnmarshalJSON implements json.Unmarshaler: it reads what MarshalJSON wrote.
+func (d *Dollars) UnmarshalJSON(text []byte) error {
+	whole, frac, _ := strings.Cut(string(text), ".")
+	if len(frac) > 6 {
+		return fmt.Errorf("%s is finer than a micro-dollar", text)
+	}
+	n, err := strconv.ParseInt(whole+frac+"000000"[len(frac):], 10, 64)
+	*d = Dollars(n)
+	return err
+}
 
 // MarshalJSON implements json.Marshaler.
 func (d Dollars) MarshalJSON() ([]byte, error) {

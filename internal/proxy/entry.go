@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"llmgw/internal/budget"
 	"llmgw/internal/ledger"
 )
 
@@ -42,8 +43,9 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
 	}
 	if rec.caller.Key != nil {
-		e.KeyID = rec.caller.Key.ID
+		e.KeyID, e.User = rec.caller.Key.ID, rec.caller.User
 	}
+	e.Attempts, e.Tries, e.Degraded = len(rec.tries), rec.tries, rec.held.verdict.Degraded
 	if rec.plan == nil {
 		e.Asked = cut(rec.wanted)
 	}
@@ -51,6 +53,12 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		e.Model = p.call.Model
 		e.Reserved = p.reserved().Total()
 		e.MicroUSD = p.model.cost(p.byOperation(rec.ending.usage))
+		e.Stream, e.EstimatedInput, e.ReservedOutput = p.call.Stream, p.estimate.Input, p.estimate.Output
+		e.Charged = p.model.amount(budget.Tokens, p.byOperation(rec.ending.usage), 0)
+		if rec.admitted {
+			e.Weighted = p.model.amount(budget.Tokens, p.reserved(), 0)
+			e.Drawn = p.drawn(rec.ending)
+		}
 	}
 	if rec.target.Provider != nil {
 		e.Provider, e.ProviderModel = rec.target.Provider.Name, rec.modelThere()
@@ -59,6 +67,19 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		e.FirstToken = rec.first.Sub(rec.began)
 	}
 	return e
+}
+
+// drawn is what a call drew from each of its limits, and gave back.
+func (p *plan) drawn(e ending) []ledger.Drawn {
+	used := p.amounts(e.usage, e.requests)
+	drawn := make([]ledger.Drawn, len(p.lines))
+	for i, l := range p.lines {
+		unit := l.Limit.Unit
+		drawn[i] = ledger.Drawn{
+			Limit: p.limitedBy(l), Unit: string(unit), Reserved: unit.Number(l.Amount), Used: unit.Number(used[i]), Returned: unit.Number(max(0, l.Amount-used[i])),
+		}
+	}
+	return drawn
 }
 
 // maxLogged bounds what a client names in the log, in bytes.

@@ -59,7 +59,7 @@ func (g *Gateway) Book(ended []budget.Ended) {
 		g.Metrics.RequestEnded(telemetry.RequestLabels{Team: team, Model: model, Endpoint: "unknown", Outcome: string(reclaimed)})
 		g.Ledger.Record(ledger.Entry{
 			RequestID: id, Team: team, KeyID: names[2], Model: model, Outcome: string(reclaimed),
-			Usage: used, Estimated: true, MicroUSD: e.Charged[budget.USD],
+			Usage: used, Estimated: true, MicroUSD: e.Charged[budget.USD], Charged: e.Charged[budget.Tokens],
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
+	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
@@ -50,6 +51,7 @@ type record struct {
 
 	target   upstream.Target
 	attempts int
+	tries    []ledger.Try
 	queued   time.Duration // waiting for the provider's turn
 	asked    time.Time     // when the call was given to upstream
 	sent     time.Time     // when the last try was sent
@@ -184,6 +186,15 @@ func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 
 // modelThere is the model as the target names it; empty where none is named.
 func (rec *record) modelThere() string { return cmp.Or(rec.target.Model, rec.plan.call.Model) }
+
+// tried notes a try at a provider.
+func (rec *record) tried(t upstream.Target, status int, err *fault.Error, took time.Duration) {
+	tried := ledger.Try{Provider: t.Provider.Name, ProviderModel: cmp.Or(t.Model, rec.plan.call.Model), Status: status, MS: float64(took.Microseconds()) / 1000}
+	if err != nil {
+		tried.Code = string(err.Code)
+	}
+	rec.tries = append(rec.tries, tried)
+}
 
 // clientGone tells whether the client has left.
 func (rec *record) clientGone() bool { return rec.client.Err() != nil }

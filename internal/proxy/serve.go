@@ -234,7 +234,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
 		Input: p.estimate.Shown().Input, Output: p.estimate.Output, // a provider judges by the body, too
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
-		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed,
+		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed, Tried: rec.tried,
 		Check: g.checkOf(p),
 	}
 	if p.maxWait >= 0 {

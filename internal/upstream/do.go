@@ -92,7 +92,16 @@ func (r *run) try(i int, last bool) outcome {
 		r.allowed = 1 + max(0, t.Provider.Retries)
 	}
 	r.attempts++
-	return r.client.exchange(r.ctx, r, a)
+	began := time.Now()
+	o = r.client.exchange(r.ctx, r, a)
+	if r.job.Tried != nil {
+		status := 0
+		if o.response != nil {
+			status = o.response.Status
+		}
+		r.job.Tried(t, status, o.err, time.Since(began))
+	}
+	return o
 }
 
 // resting waits for what rests, if that is what its provider asked for and there

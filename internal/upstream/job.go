@@ -34,6 +34,10 @@ type Job struct {
 	// Failed is called when a try that was sent to a target has failed: with why,
 	// or nil if the provider answered with an error. May be nil.
 	Failed func(Target, *fault.Error)
+	// Tried is told of each try that was sent, when it has an answer's header or
+	// none will come: the status, 0 without an answer, the error, nil with a good
+	// one, and how long it took. May be nil.
+	Tried func(t Target, status int, err *fault.Error, took time.Duration)
 	// Check returns why the job is refused by now, or nil; it is called while the
 	// job waits, and Do then returns its error. It must not block, and is called
 	// by others. nil: the job stays allowed.
