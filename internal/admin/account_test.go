@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"llmgw/internal/changes"
 	"llmgw/internal/tenant"
 )
 
@@ -26,11 +28,20 @@ func staff() []Account {
 // bodies are requests that each endpoint answers well, by its pattern, of team
 // search where there is one.
 var bodies = map[string]struct{ target, body string }{
-	"GET /admin/v1/teams/{team}":   {"/admin/v1/teams/search", ""},
-	"POST /admin/v1/explain":       {"/admin/v1/explain", `{"key_id":"search-prod","path":"/v1/x","body":{}}`},
-	"POST /admin/v1/blocks":        {"/admin/v1/blocks", `{"scope":"team","value":"search"}`},
-	"PUT /admin/v1/enforcement":    {"/admin/v1/enforcement", `{"mode":"shadow"}`},
-	"DELETE /admin/v1/blocks/{id}": {"/admin/v1/blocks/of-search", ""},
+	"GET /admin/v1/keys/{id}":               {"/admin/v1/keys/search-prod", ""},
+	"POST /admin/v1/keys":                   {"/admin/v1/keys", `{"team":"search"}`},
+	"PATCH /admin/v1/keys/{id}":             {"/admin/v1/keys/made", `{"note":"mine"}`},
+	"DELETE /admin/v1/keys/{id}":            {"/admin/v1/keys/made", ""},
+	"POST /admin/v1/keys/{id}/rotate":       {"/admin/v1/keys/made/rotate", `{"grace":"1h"}`},
+	"PUT /admin/v1/overrides/{limit...}":    {"/admin/v1/overrides/team/search/monthly", `{"amount":7,"until":"2027-01-01T00:00:00Z","reason":"why"}`},
+	"DELETE /admin/v1/overrides/{limit...}": {"/admin/v1/overrides/team/search/tpm", ""},
+	"POST /admin/v1/credits":                {"/admin/v1/credits", `{"limit":"team/search/monthly","amount":7,"reason":"why"}`},
+	"POST /admin/v1/limits/{limit...}":      {"/admin/v1/limits/team/search/monthly/reset", `{"reason":"why"}`},
+	"GET /admin/v1/teams/{team}":            {"/admin/v1/teams/search", ""},
+	"POST /admin/v1/explain":                {"/admin/v1/explain", `{"key_id":"search-prod","path":"/v1/x","body":{}}`},
+	"POST /admin/v1/blocks":                 {"/admin/v1/blocks", `{"scope":"team","value":"search"}`},
+	"PUT /admin/v1/enforcement":             {"/admin/v1/enforcement", `{"mode":"shadow"}`},
+	"DELETE /admin/v1/blocks/{id}":          {"/admin/v1/blocks/of-search", ""},
 }
 
 // least is the role that each endpoint needs, and whether an account that is bound
@@ -39,15 +50,23 @@ var least = map[string]struct {
 	role  Role
 	bound bool
 }{
-	"GET /metrics":                 {Viewer, false},
-	"POST /admin/v1/blocks":        {Operator, true},
-	"DELETE /admin/v1/blocks/{id}": {Operator, true},
-	"PUT /admin/v1/enforcement":    {Admin, false},
-	"POST /admin/v1/reload":        {Admin, false},
+	"GET /metrics":                          {Viewer, false},
+	"POST /admin/v1/keys":                   {Admin, true},
+	"PATCH /admin/v1/keys/{id}":             {Admin, true},
+	"DELETE /admin/v1/keys/{id}":            {Admin, true},
+	"POST /admin/v1/keys/{id}/rotate":       {Admin, true},
+	"PUT /admin/v1/overrides/{limit...}":    {Operator, true},
+	"DELETE /admin/v1/overrides/{limit...}": {Operator, true},
+	"POST /admin/v1/credits":                {Operator, true},
+	"POST /admin/v1/limits/{limit...}":      {Operator, true},
+	"POST /admin/v1/blocks":                 {Operator, true},
+	"DELETE /admin/v1/blocks/{id}":          {Operator, true},
+	"PUT /admin/v1/enforcement":             {Admin, false},
+	"POST /admin/v1/reload":                 {Admin, false},
 }
 
 func TestEveryEndpointKeepsToTheRoleAndTheTeamsOfTheAccount(t *testing.T) {
-	for _, route := range (&handler{}).routes() {
+	for _, route := range (&handler{config: newGateway().Config}).routes() {
 		want, ok := least[route.pattern]
 		if !ok {
 			want.role, want.bound = Viewer, true
@@ -60,6 +79,7 @@ func TestEveryEndpointKeepsToTheRoleAndTheTeamsOfTheAccount(t *testing.T) {
 		for _, who := range staff() {
 			g := newGateway()
 			g.Accounts = staff()
+			g.madeChanges(t)
 			refused := 0
 			g.Forbidden = func(Account, *http.Request) { refused++ }
 			if strings.HasSuffix(target, "of-search") {
@@ -84,6 +104,22 @@ func TestEveryEndpointKeepsToTheRoleAndTheTeamsOfTheAccount(t *testing.T) {
 	}
 }
 
+// madeChanges makes the key and the override that the bodies change.
+func (g *gateway) madeChanges(t *testing.T) {
+	t.Helper()
+	for _, e := range []changes.Entry{
+		{Action: changes.KeyCreated, Target: "made", Key: &changes.Key{ID: "made", Team: "search"}},
+		{Action: changes.KeyCreated, Target: "theirs", Key: &changes.Key{ID: "theirs", Team: "ads"}},
+		{Action: changes.OverrideSet, Team: "ads", Override: &changes.Override{
+			Limit: changes.Limit{Place: "team/search", Name: "tpm"}, Amount: 9, Until: clock.Add(time.Hour), Version: 1,
+		}},
+	} {
+		if err := g.Changes.Note(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAnAccountSeesAndChangesItsTeamsAlone(t *testing.T) {
 	g := newGateway()
 	g.Accounts = staff()
@@ -91,6 +127,7 @@ func TestAnAccountSeesAndChangesItsTeamsAlone(t *testing.T) {
 		res, answer := g.ask(t, method, target, body, "Authorization", "Bearer admin-search")
 		return res.StatusCode, answer
 	}
+	g.madeChanges(t)
 	ofAds, err := g.Blocks.Add(t.Context(), tenant.Block{Scope: tenant.BlockTeam, Value: "ads"})
 	if err != nil {
 		t.Fatal(err)
@@ -105,12 +142,22 @@ func TestAnAccountSeesAndChangesItsTeamsAlone(t *testing.T) {
 		{"POST", "/admin/v1/blocks", `{"scope":"ip","value":"192.0.2.1"}`},
 		{"DELETE", "/admin/v1/blocks/" + ofAds.ID, ""},
 		{"DELETE", "/admin/v1/blocks/none", ""},
+		{"POST", "/admin/v1/keys", `{"team":"ads"}`},
+		{"PATCH", "/admin/v1/keys/theirs", `{"note":"mine"}`},
+		{"DELETE", "/admin/v1/keys/theirs", ""},
+		{"DELETE", "/admin/v1/keys/none", ""},
+		{"POST", "/admin/v1/keys/theirs/rotate", ""},
+		{"PUT", "/admin/v1/overrides/team/ads/tpm", `{"amount":7,"until":"2027-01-01T00:00:00Z","reason":"why"}`},
+		{"PUT", "/admin/v1/overrides/gateway/all-tpm", `{"amount":7,"until":"2027-01-01T00:00:00Z","reason":"why"}`},
+		{"DELETE", "/admin/v1/overrides/team/none/tpm", ""},
+		{"POST", "/admin/v1/credits", `{"limit":"team/ads/tpm","amount":7,"reason":"why"}`},
+		{"POST", "/admin/v1/limits/team/ads/tpm/reset", `{"reason":"why"}`},
 	} {
 		if status, body := ask(forbidden.method, forbidden.target, forbidden.body); status != http.StatusForbidden {
 			t.Errorf("%s %s %s: status %d: %s", forbidden.method, forbidden.target, forbidden.body, status, body)
 		}
 	}
-	for _, target := range []string{"/admin/v1/teams", "/admin/v1/blocks", "/dashboard/live"} {
+	for _, target := range []string{"/admin/v1/teams", "/admin/v1/blocks", "/dashboard/live", "/admin/v1/keys", "/admin/v1/audit"} {
 		if status, body := ask("GET", target, ""); status != http.StatusOK || strings.Contains(body, "ads") {
 			t.Errorf("GET %s: status %d: %s", target, status, body)
 		}

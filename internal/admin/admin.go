@@ -6,7 +6,8 @@
 // admin.go is the handler and its routes with the role that each needs,
 // account.go who may do what, guard.go checks tokens and slow.go slows wrong ones, reply.go writes answers and errors.
 // teams.go, usage.go, blocks.go, control.go (enforcement, reload, explain) and
-// health.go are the routes; dashboard.go is the page, live.go its figures.
+// health.go are the routes, and keys.go, amounts.go and audit.go those of what
+// operators change at run time; dashboard.go is the page, live.go its figures.
 package admin
 
 import (
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/changes"
 	"llmgw/internal/ledger"
 	"llmgw/internal/tenant"
 )
@@ -61,6 +63,19 @@ type Config struct {
 	// Explain judges a request without charging it. Its value becomes JSON. Its
 	// errors may be faults; ErrNotFound says that there is no such key.
 	Explain func(ctx context.Context, q Question) (any, error)
+
+	// Changes are what operators change at run time. nil: nothing can be changed. The
+	// functions behind it belong to it.
+	Changes *changes.Changes
+	// CheckKey returns a fault if there cannot be such a key.
+	CheckKey func(k changes.Key) error
+	// Amount reads an amount as the configuration has it, in budget units. Its error
+	// completes a sentence that begins with the amount.
+	Amount func(unit budget.Unit, text string) (int64, error)
+	// Reset begins a counter anew.
+	Reset func(ctx context.Context, line budget.Line) error
+	// LastUsed is when each key was last used, by its id.
+	LastUsed func(ctx context.Context) (map[string]time.Time, error)
 
 	// Ready tells whether the gateway takes requests, and in what state: ok,
 	// degraded, starting, draining.
@@ -143,7 +158,7 @@ const (
 )
 
 func (h *handler) routes() []route {
-	return []route{
+	routes := []route{
 		{"GET /metrics", Viewer, everything, h.metrics},
 		{"GET /dashboard", Viewer, byTeam, h.dashboard},
 		{"GET /dashboard/live", Viewer, byTeam, h.liveJSON},
@@ -158,4 +173,24 @@ func (h *handler) routes() []route {
 		{"PUT /admin/v1/enforcement", Admin, everything, h.setEnforcement},
 		{"POST /admin/v1/reload", Admin, everything, h.reload},
 	}
+	changing := []route{
+		{"GET /admin/v1/keys", Viewer, byTeam, h.listKeys},
+		{"POST /admin/v1/keys", Admin, byTeam, h.createKey},
+		{"GET /admin/v1/keys/{id}", Viewer, byTeam, h.getKey},
+		{"PATCH /admin/v1/keys/{id}", Admin, byTeam, h.patchKey},
+		{"DELETE /admin/v1/keys/{id}", Admin, byTeam, h.deleteKey},
+		{"POST /admin/v1/keys/{id}/rotate", Admin, byTeam, h.rotateKey},
+		{"PUT /admin/v1/overrides/{limit...}", Operator, byTeam, h.setOverride},
+		{"DELETE /admin/v1/overrides/{limit...}", Operator, byTeam, h.removeOverride},
+		{"POST /admin/v1/credits", Operator, byTeam, h.giveCredit},
+		{"POST /admin/v1/limits/{limit...}", Operator, byTeam, h.limitAction},
+		{"GET /admin/v1/audit", Viewer, byTeam, h.audit},
+	}
+	for _, r := range changing {
+		if h.config.Changes == nil {
+			r.serve = func(w http.ResponseWriter, _ *http.Request, _ Account) { notServed(w) }
+		}
+		routes = append(routes, r)
+	}
+	return routes
 }

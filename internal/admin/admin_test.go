@@ -8,13 +8,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/changes"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
+	"llmgw/internal/shared"
 	"llmgw/internal/tenant"
 )
 
@@ -50,7 +53,7 @@ func limit(scope budget.Scope, owner, name string, unit budget.Unit, amount int6
 	if owner != "" {
 		place += "/" + owner
 	}
-	l := &budget.Limit{Place: place, Scope: scope, Owner: owner, Name: name, Unit: unit, Amount: amount, Burst: amount, Period: per, Algorithm: budget.TokenBucket, Mode: budget.Enforce}
+	l := &budget.Limit{Place: place, Scope: scope, Owner: owner, Name: name, Unit: unit, Amount: amount, Burst: amount, Period: per, Algorithm: budget.TokenBucket, Mode: budget.Enforce, Location: time.UTC, ResetDay: 1}
 	switch {
 	case unit == budget.Concurrency:
 		l.Algorithm = budget.Slots
@@ -123,7 +126,12 @@ func newGateway() *gateway {
 			}
 			return map[string]any{"input_tokens": 12}, g.readErr
 		},
-		Ready: func() (string, bool) { return g.status, g.ready },
+		Changes:  changes.New(new(shared.MemoryList), func() time.Time { return clock }, nil),
+		CheckKey: func(changes.Key) error { return nil },
+		Amount:   func(_ budget.Unit, text string) (int64, error) { return strconv.ParseInt(text, 10, 64) },
+		Reset:    func(context.Context, budget.Line) error { return g.readErr },
+		LastUsed: func(context.Context) (map[string]time.Time, error) { return nil, nil },
+		Ready:    func() (string, bool) { return g.status, g.ready },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "llmgw_store_up 1\n")
 		}),

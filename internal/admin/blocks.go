@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"llmgw/internal/changes"
 	"llmgw/internal/fault"
 	"llmgw/internal/spelling"
 	"llmgw/internal/tenant"
@@ -48,6 +49,9 @@ func (h *handler) addBlock(w http.ResponseWriter, r *http.Request, who Account) 
 		h.fail(w, err)
 		return
 	}
+	h.note(r.Context(), changes.Entry{
+		By: who.Name, Action: changes.BlockAdded, Target: block.ID, Team: h.teamOf(block), To: asJSON(block), Reason: block.Reason,
+	})
 	w.Header().Set("Location", "/admin/v1/blocks/"+block.ID)
 	reply(w, http.StatusCreated, block)
 }
@@ -62,6 +66,7 @@ func (h *handler) removeBlock(w http.ResponseWriter, r *http.Request, who Accoun
 		h.forbidTeam(w, r, who)
 		return
 	}
+	blocks := h.config.Blocks.List()
 	known, err := h.config.Blocks.Delete(r.Context(), id)
 	switch {
 	case err != nil:
@@ -69,6 +74,11 @@ func (h *handler) removeBlock(w http.ResponseWriter, r *http.Request, who Accoun
 	case !known:
 		notFound(w, fmt.Sprintf("There is no block %q.", id))
 	default:
+		e := changes.Entry{By: who.Name, Action: changes.BlockRemoved, Target: id}
+		if i := slices.IndexFunc(blocks, func(b tenant.Block) bool { return b.ID == id }); i >= 0 {
+			e.Team, e.From = h.teamOf(blocks[i]), asJSON(blocks[i])
+		}
+		h.note(r.Context(), e)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

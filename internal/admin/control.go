@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"llmgw/internal/changes"
 	"llmgw/internal/fault"
 )
 
@@ -33,7 +34,7 @@ func (h *handler) enforcement(w http.ResponseWriter, r *http.Request, _ Account)
 	reply(w, http.StatusOK, modeBody{mode})
 }
 
-func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request, _ Account) {
+func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Enforcement == nil {
 		notServed(w)
 		return
@@ -46,14 +47,16 @@ func (h *handler) setEnforcement(w http.ResponseWriter, r *http.Request, _ Accou
 		badRequest(w, "mode is %q, not one of %s.", asked.Mode, strings.Join(modes, ", "))
 		return
 	}
+	before, _ := h.config.Enforcement.Mode(r.Context()) // for the audit alone
 	if err := h.config.Enforcement.SetMode(r.Context(), asked.Mode); err != nil {
 		storeAway(w, err)
 		return
 	}
+	h.note(r.Context(), changes.Entry{By: who.Name, Action: changes.SwitchTurned, Target: "enforcement", From: asJSON(before), To: asJSON(asked.Mode)})
 	reply(w, http.StatusOK, asked)
 }
 
-func (h *handler) reload(w http.ResponseWriter, r *http.Request, _ Account) {
+func (h *handler) reload(w http.ResponseWriter, r *http.Request, who Account) {
 	if h.config.Reload == nil {
 		notServed(w)
 		return
@@ -65,6 +68,7 @@ func (h *handler) reload(w http.ResponseWriter, r *http.Request, _ Account) {
 		})
 		return
 	}
+	h.note(r.Context(), changes.Entry{By: who.Name, Action: changes.Reloaded, Target: "configuration"})
 	reply(w, http.StatusOK, statusBody{"ok"})
 }
 
@@ -132,11 +136,16 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request, who Account) {
 	reply(w, http.StatusOK, answer)
 }
 
-// fail answers with an error of explain or of a block: a fault as what it is,
+// fail answers with an error of explain or of a change: a fault as what it is,
 // anything else as the store's.
 func (h *handler) fail(w http.ResponseWriter, err error) {
 	if errors.Is(err, ErrNotFound) {
 		notFound(w, "There is no such key.")
+		return
+	}
+	var taken *conflictError
+	if errors.As(err, &taken) {
+		replyError(w, http.StatusConflict, "conflict", taken.message)
 		return
 	}
 	var f *fault.Error

@@ -184,7 +184,7 @@ func (h *handler) budgets(ctx context.Context) ([]budgetGroup, time.Time, error)
 	}
 	out := make([]budgetGroup, 0, len(groups))
 	for i, limits := range groups {
-		out = append(out, budgetGroup{names[i], show(limits, levels)})
+		out = append(out, budgetGroup{names[i], h.show(limits, levels)})
 	}
 	return out, at, nil
 }

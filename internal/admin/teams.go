@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/changes"
 	"llmgw/internal/ledger"
 	"llmgw/internal/tenant"
 )
@@ -39,8 +40,16 @@ type limitBody struct {
 	Open      quantity `json:"open"`
 	ResetMS   *int64   `json:"reset_ms"`
 	Mode      string   `json:"mode"`
+	// Override is who put Amount in the place of Configured, and for how long. nil: nobody.
+	Override *overrideNote `json:"override,omitempty"`
 	// LimitedBy is what a refusal calls this limit.
 	LimitedBy string `json:"limited_by"`
+}
+
+// overrideNote is what is said of an override beside its limit.
+type overrideNote struct {
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
 }
 
 type teamBody struct {
@@ -70,7 +79,7 @@ func (h *handler) teams(w http.ResponseWriter, r *http.Request, who Account) {
 	}
 	list := make([]teamBody, 0, len(all))
 	for _, t := range all {
-		list = append(list, teamBody{Name: t.Name, Models: models(t), Keys: keys(t), Limits: show(ownLimits(t), levels)})
+		list = append(list, teamBody{Name: t.Name, Models: models(t), Keys: keys(t), Limits: h.show(ownLimits(t), levels)})
 	}
 	reply(w, http.StatusOK, map[string]any{"teams": list, "at": at})
 }
@@ -108,7 +117,7 @@ func (h *handler) team(w http.ResponseWriter, r *http.Request, who Account) {
 		storeAway(w, err)
 		return
 	}
-	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), show(limits, levels), &at})
+	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), h.show(limits, levels), &at})
 }
 
 // readAtOnce bounds how many counters one reading of the store has: requests
@@ -145,13 +154,14 @@ func (h *handler) levels(ctx context.Context, limits []*budget.Limit) (map[*budg
 }
 
 // show shows limits with their levels, the team's own first.
-func show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []limitBody {
+func (h *handler) show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []limitBody {
 	rank := func(s budget.Scope) int { return slices.Index(scopeOrder, s) }
 	limits = slices.Clone(limits)
 	slices.SortStableFunc(limits, func(a, b *budget.Limit) int { return cmp.Compare(rank(a.Scope), rank(b.Scope)) })
 	bodies := make([]limitBody, 0, len(limits))
 	for _, l := range limits {
 		b := describe(l)
+		b.Override = h.overrideOf(l)
 		if level, ok := levels[l]; ok {
 			b.Amount = quantityOf(l.Unit, l.InForce(level).Amount)
 			b.Capacity = quantityOf(l.Unit, level.Capacity)
@@ -165,10 +175,22 @@ func show(limits []*budget.Limit, levels map[*budget.Limit]budget.LineState) []l
 	return bodies
 }
 
+// overrideOf is the override of all counters of l; nil: there is none.
+func (h *handler) overrideOf(l *budget.Limit) *overrideNote {
+	if h.config.Changes == nil {
+		return nil
+	}
+	o := h.config.Changes.State().AmountOf(changes.NameOf(l, ""), l.FromFile(), 0, h.config.Now().UnixMilli()).Override
+	if o == nil {
+		return nil
+	}
+	return &overrideNote{o.Until, o.Reason}
+}
+
 func describe(l *budget.Limit) limitBody {
 	b := limitBody{
 		Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit),
-		Amount: quantityOf(l.Unit, l.Amount), Configured: quantityOf(l.Unit, l.Amount), Capacity: quantityOf(l.Unit, l.Capacity()),
+		Amount: quantityOf(l.Unit, l.Amount), Configured: quantityOf(l.Unit, l.FromFile()), Capacity: quantityOf(l.Unit, l.Capacity()),
 		Mode: string(cmp.Or(l.Mode, budget.Enforce)), LimitedBy: l.By(),
 	}
 	if l.Period != "" {
@@ -197,16 +219,19 @@ func keys(t tenant.Team) []string {
 }
 
 // models are those that a team may use; nil: all.
-func models(t tenant.Team) []string {
-	if t.Models == nil {
+func models(t tenant.Team) []string { return names(t.Models) }
+
+// names are those of a set; nil: all there are.
+func names(set map[string]bool) []string {
+	if set == nil {
 		return nil
 	}
-	names := []string{}
-	for name, may := range t.Models {
+	list := []string{}
+	for name, may := range set {
 		if may {
-			names = append(names, name)
+			list = append(list, name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(list)
+	return list
 }

@@ -16,6 +16,7 @@ import (
 
 	"llmgw/internal/admin"
 	"llmgw/internal/budget"
+	"llmgw/internal/changes"
 	"llmgw/internal/config"
 	"llmgw/internal/fault"
 	"llmgw/internal/proxy"
@@ -48,6 +49,11 @@ func (a *App) guardAdmin(c *config.Config) {
 		Enforcement: enforcement{a},
 		Reload:      a.Reload,
 		Explain:     a.explain,
+		Changes:     a.changes,
+		CheckKey:    a.checkKey,
+		Amount:      config.ParseAmount,
+		Reset:       a.reset,
+		LastUsed:    a.lastUsed,
 		Ready:       a.ready,
 		Metrics:     a.metrics.Handler(),
 		Live:        a.live,
@@ -151,6 +157,31 @@ func (a *App) explain(ctx context.Context, q admin.Question) (any, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// checkKey returns a fault if there cannot be such a key.
+func (a *App) checkKey(k changes.Key) error {
+	file := a.file.Load()
+	key := config.Key{ID: k.ID, Models: k.Models}
+	err := file.CheckKey(k.Team, key)
+	if err == nil && len(k.Limits) > 0 {
+		_, err = file.KeyLimits(k.Team, key, k.Limits, k.Version)
+	}
+	if err != nil {
+		return fault.Invalid("", err.Error()+".")
+	}
+	return nil
+}
+
+// reset begins a counter anew in the store.
+func (a *App) reset(ctx context.Context, line budget.Line) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := a.backing.limits.Correct(ctx, []budget.Correction{{Line: line, Anew: true}}); err != nil {
+		return err
+	}
+	a.room.Wake()
+	return nil
 }
 
 // notices are what everybody who looks at the dashboard should know.

@@ -12,6 +12,7 @@
 //	reload.go       a new configuration, by signal, by change, by the admin plane
 //	admin.go        what the admin plane asks of the others
 //	switch.go       the main switch
+//	derive.go       what operators change at run time, put in force
 //	sync.go         what all gateways of one Redis share, kept up to date
 //	estimate.go     what a request would reserve, for who asks without a gateway
 package app
@@ -32,6 +33,7 @@ import (
 
 	"llmgw/internal/admission"
 	"llmgw/internal/budget/failover"
+	"llmgw/internal/changes"
 	"llmgw/internal/config"
 	"llmgw/internal/database"
 	"llmgw/internal/dialect/registry"
@@ -79,7 +81,15 @@ type App struct {
 	cut       context.CancelCauseFunc // ends all calls
 	graceEnds time.Time               // when a stop must have ended, once it has begun
 
-	config    atomic.Pointer[config.Config]
+	config    atomic.Pointer[config.Config] // in force: the file's, as it was changed at run time
+	file      atomic.Pointer[config.Config]
+	providers map[string]*upstream.Provider // of the file, under reloading
+	changes   *changes.Changes
+	used      usedKeys
+
+	nextChange  atomic.Int64 // when a change ends by itself, in Unix milliseconds; 0: none does
+	changesAway atomic.Bool  // they could not be read when that was last tried
+
 	operators atomic.Pointer[http.Handler] // the admin plane's
 	reloading sync.Mutex
 	files     []config.File // as the last load has seen them, under reloading
@@ -111,6 +121,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	for _, w := range c.Warnings {
 		a.log.Warn("configuration", "warning", w.String())
 	}
+	a.file.Store(c)
 	a.config.Store(c) // the parts read it as soon as they are made
 	for _, step := range []func(context.Context, *config.Config) error{
 		a.makeDemo, a.makeTelemetry, a.makeDatabase, a.makeStore, a.makeLedger, a.makeGateway, a.startKeeper, a.listen,
@@ -177,6 +188,8 @@ func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
 	a.onClose(a.closeBooks)
 	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
 	a.blocks.OnAdded(a.room.Wake)
+	a.changes = changes.New(a.backing.changes, time.Now, a.rederive)
+	a.readChanges(ctx)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	if err := a.blocks.Refresh(ctx); err != nil && !errors.Is(err, tenant.ErrUnreadable) { // which synchronize tells
@@ -187,10 +200,13 @@ func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
 
 func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 	a.estimator = estimate.New(estimate.Config{})
-	compiled, err := compile(c)
+	a.providers = providersOf(c)
+	c = a.inForce(c)
+	compiled, err := a.compile(c, a.providers)
 	if err != nil {
 		return err
 	}
+	a.config.Store(c)
 	a.client = upstream.New(upstream.Config{Providers: compiled.providers, Limiter: a.limiter, Room: a.room, Observer: a.metrics, Logger: a.log})
 	a.onClose(func(context.Context) error {
 		a.client.Close()
@@ -224,6 +240,7 @@ func (a *App) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { a.watchConfig(background) })
 	loops.Go(func() { a.synchronize(background) })
+	loops.Go(func() { a.followChanges(background) })
 	loops.Go(func() { a.client.Share(background, a.backing.shared) })
 	a.greet()
 	err := a.serve(ctx)

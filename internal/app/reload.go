@@ -64,7 +64,7 @@ func (a *App) Reload(ctx context.Context) error {
 	if a.options.ConfigFile == "" {
 		return errNoFile
 	}
-	old := a.config.Load()
+	old := a.file.Load()
 	a.files = statAll(a.files) // before they are read: a later change is one
 	c, err := config.LoadAfter(a.options.ConfigFile, os.LookupEnv, old.Version)
 	if err == nil {
@@ -81,7 +81,8 @@ func (a *App) Reload(ctx context.Context) error {
 }
 
 func (a *App) apply(ctx context.Context, old, c *config.Config) error {
-	compiled, err := compile(c)
+	providers, inForce := providersOf(c), a.inForce(c)
+	compiled, err := a.compile(inForce, providers)
 	if err != nil {
 		return err
 	}
@@ -118,6 +119,8 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	if old.Enforcement != c.Enforcement {
 		a.turnSwitch(ctx, proxy.Enforcement(c.Enforcement), "the configuration")
 	}
-	a.config.Store(c)
+	a.providers = providers
+	a.file.Store(c)
+	a.config.Store(inForce)
 	return nil
 }

@@ -18,16 +18,16 @@ type compiled struct {
 	providers []*upstream.Provider
 }
 
-// compile turns a checked configuration into what the parts take.
-func compile(c *config.Config) (compiled, error) {
-	directory, err := tenant.NewDirectory(teamsOf(c))
+// compile turns a checked configuration into what the parts take, with the
+// providers that providersOf made of it.
+func (a *App) compile(c *config.Config, providers map[string]*upstream.Provider) (compiled, error) {
+	directory, err := tenant.NewDirectory(a.teamsOf(c))
 	if err != nil {
 		return compiled{}, fmt.Errorf("compile the teams: %w", err)
 	}
 	for _, l := range everyLimit(c) {
 		l.Compile()
 	}
-	providers := providersOf(c)
 	rules := &proxy.Rules{
 		Directory:    directory,
 		Proxies:      tenant.Proxies(c.Server.TrustedProxies),
@@ -56,12 +56,14 @@ func compile(c *config.Config) (compiled, error) {
 	return compiled{rules: rules, providers: list}, nil
 }
 
-func teamsOf(c *config.Config) []tenant.Team {
+func (a *App) teamsOf(c *config.Config) []tenant.Team {
 	teams := make([]tenant.Team, len(c.Teams))
 	for i, t := range c.Teams {
 		teams[i] = tenant.Team{Name: t.Name, Weight: t.Weight, Models: namesOf(t.Models), Limits: t.Limits}
 		for _, k := range t.Keys {
-			teams[i].Keys = append(teams[i].Keys, tenant.Key{ID: k.ID, SHA256: k.SHA256, Models: namesOf(k.Models), Limits: k.Limits})
+			teams[i].Keys = append(teams[i].Keys, tenant.Key{
+				ID: k.ID, SHA256: k.SHA256, Former: k.Former, Models: namesOf(k.Models), Limits: k.Limits, LastUsed: a.used.of(k.ID),
+			})
 		}
 	}
 	return teams

@@ -18,6 +18,7 @@ import (
 	"llmgw/internal/budget/lease"
 	"llmgw/internal/budget/memstore"
 	"llmgw/internal/budget/redisstore"
+	"llmgw/internal/changes"
 	"llmgw/internal/config"
 	"llmgw/internal/fleet"
 	"llmgw/internal/shared"
@@ -29,14 +30,16 @@ type sharedStore interface {
 	Fields(ctx context.Context, name string) (map[string]string, error)
 	FieldsOf(ctx context.Context, names []string) ([]map[string]string, error)
 	Set(ctx context.Context, name, field, value string) error
+	SetAll(ctx context.Context, name string, fields map[string]string) error
 	Delete(ctx context.Context, name, field string) error
 	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
 }
 
 // backing is where state lives.
 type backing struct {
-	limits budget.Store
-	shared sharedStore
+	limits  budget.Store
+	shared  sharedStore
+	changes changes.Log
 }
 
 func (a *App) makeStore(ctx context.Context, c *config.Config) error {
@@ -47,7 +50,7 @@ func (a *App) makeStore(ctx context.Context, c *config.Config) error {
 		}
 		timeout = c.Store.Redis.Timeout
 	} else {
-		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}}
+		a.backing = backing{limits: memstore.New(time.Now), shared: &shared.Memory{}, changes: &shared.MemoryList{}}
 	}
 	a.onClose(func(context.Context) error { return a.backing.limits.Close() })
 	a.keeper = fleet.New(fleet.Config{
@@ -142,7 +145,7 @@ func (a *App) openRedis(_ context.Context, r config.Redis) error {
 		_ = client.Close() // nothing is waited for
 		return nil
 	})
-	a.backing = backing{limits: limits, shared: shared.NewRedis(client, r.Prefix)}
+	a.backing = backing{limits: limits, shared: shared.NewRedis(client, r.Prefix), changes: shared.NewRedisList(client, r.Prefix, "changes")}
 	return nil
 }
 

@@ -15,6 +15,7 @@ const (
 	refreshEvery   = time.Second
 	ratiosEvery    = 10 // refreshes
 	driftEvery     = 3
+	usedEvery      = 5
 	refreshTimeout = 900 * time.Millisecond
 )
 
@@ -29,6 +30,7 @@ func (a *App) synchronize(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			a.saveRatios(context.WithoutCancel(ctx))
+			a.saveUsed(context.WithoutCancel(ctx))
 			return
 		case <-tick.C:
 		}
@@ -45,6 +47,9 @@ func (a *App) refresh(ctx context.Context, n int) {
 	a.tellUnreadable(err)
 	a.storeSeen.Store(true)
 	a.readSwitch(ctx)
+	if n%usedEvery == 0 {
+		a.saveUsed(ctx)
+	}
 	if n%driftEvery == 0 {
 		a.lookForDrift()
 	}

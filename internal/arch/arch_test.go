@@ -19,7 +19,7 @@ const module = "llmgw/"
 var layers = [][]string{
 	{"internal/tokens", "internal/fault", "internal/jsonscan", "internal/concurrency", "internal/spelling", "internal/parting", "internal/database", "configs"},
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
-	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared"},
+	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared", "internal/changes"},
 	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},
 	{"internal/tenant", "internal/estimate/...", "internal/upstream/...", "internal/books", "internal/budget/lease"},
 	{"internal/ledger"},
@@ -31,7 +31,7 @@ var layers = [][]string{
 }
 
 // helpers are packages that only tests import; what they import is free.
-var helpers = []string{"internal/proctest", "internal/testenv", "internal/redistest", "internal/pgtest", "internal/gatewaytest", "internal/blackbox", "internal/arch", "internal/budget/budgettest", "internal/dialect/dialecttest", "bench/...", "e2e/..."}
+var helpers = []string{"internal/proctest", "internal/testenv", "internal/redistest", "internal/pgtest", "internal/gatewaytest", "internal/blackbox", "internal/arch", "internal/budget/budgettest", "internal/changes/changestest", "internal/dialect/dialecttest", "bench/...", "e2e/..."}
 
 // confined are modules that only some packages may import.
 var confined = map[string][]string{

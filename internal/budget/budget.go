@@ -154,13 +154,16 @@ type Progress struct {
 	Crash []int64
 }
 
-// Correction lowers a counter to what its provider says is left.
+// Correction lowers a counter to what its provider says is left, or begins it anew.
 type Correction struct {
 	Line Line
 	// AtMost lowers the level to this, never raises it. Negative: unchanged.
 	AtMost int64
 	// Pause grants nothing for this long. 0: no pause.
 	Pause time.Duration
+	// Anew makes the counter as if nobody had used it but for what is open; AtMost
+	// is ignored then.
+	Anew bool
 }
 
 // Epoch is one life of one gateway process: instance id and start. Records
@@ -235,7 +238,7 @@ type Store interface {
 	// Read returns counters as they stand now, refilled; Amount is ignored but
 	// for LineState.Wait and Outcome, which judge it.
 	Read(ctx context.Context, lines []Line) ([]LineState, time.Time, error)
-	// Correct lowers or pauses counters.
+	// Correct lowers, pauses or begins anew counters.
 	Correct(ctx context.Context, c []Correction) error
 
 	// Heartbeat says that e lives.

@@ -149,7 +149,45 @@ type Limit struct {
 	// for a counter. Unix milliseconds of the configuration's last change.
 	Version int64
 
+	// Configured is the Amount that the configuration says, where an operator has put
+	// another one in its place. 0: Amount.
+	Configured int64
+	// Values are what is in force instead for single counters of a limit that has
+	// several. nil: nothing.
+	Values map[string]*Limit
+
 	compiled *compiled
+}
+
+// For is what is in force for the counter of value: l, or an exception of it.
+func (l *Limit) For(value string) *Limit {
+	if one := l.Values[value]; one != nil {
+		return one
+	}
+	return l
+}
+
+// WithAmount is a copy of l with another amount, newer by its version. What
+// follows from the amount unless a file says otherwise follows it.
+func (l *Limit) WithAmount(amount, version int64) *Limit {
+	c := *l
+	c.Version, c.Configured, c.Values, c.compiled = version, l.FromFile(), nil, nil
+	c.Amount = amount
+	if l.Burst == l.Amount {
+		c.Burst = amount
+	}
+	if l.MaxDebt == DefaultDebtFactor*l.Capacity() {
+		c.MaxDebt = DefaultDebtFactor * c.Capacity()
+	}
+	return &c
+}
+
+// FromFile is the amount that the configuration says.
+func (l *Limit) FromFile() int64 {
+	if l.Configured != 0 {
+		return l.Configured
+	}
+	return l.Amount
 }
 
 // compiled is what is worked out of a Limit once.
@@ -162,10 +200,12 @@ type compiled struct {
 }
 
 // Compile works out what counters need of l, which Validate accepts, and returns l.
-// It is called once, before l is in use. A Limit that is not compiled works too,
+// It is called before l is in use; again it does nothing. A Limit that is not compiled works too,
 // but slowly.
 func (l *Limit) Compile() *Limit {
-	l.compiled = l.parts()
+	if parts := l.parts(); parts != l.compiled {
+		l.compiled = parts
+	}
 	return l
 }
 

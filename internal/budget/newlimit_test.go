@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestNewLimitKeepsWhatIsSaid(t *testing.T) {
 		Algorithm: budget.SlidingWindow, Mode: budget.Shadow, WhenStoreDown: budget.Closed, Version: 3,
 	}
 	got, err := budget.NewLimit(said)
-	if err != nil || *got != said {
+	if err != nil || !reflect.DeepEqual(*got, said) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, said)
 	}
 }

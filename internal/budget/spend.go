@@ -105,6 +105,18 @@ func (c *Counter) Correct(atMost, pause, now int64) {
 	}
 }
 
+// Restart makes the counter, under r, as if nobody had used it but for what is open:
+// that stays reserved, and can be settled. It has all that it can have, also if a
+// new counter has nothing. b bounds r's period.
+func (c *Counter) Restart(r Rules, b Bounds, now int64) {
+	full := r
+	full.Empty = false
+	fresh := New(full, b, now)
+	fresh.Empty, fresh.Holds, fresh.Open, fresh.Until = r.Empty, c.Holds, c.Open, c.Until
+	r.kind.algorithm().use(&fresh, c.Open, now)
+	*c = fresh
+}
+
 // charge takes n or what there is room for. It returns what it took, and the
 // period or moment that it was taken from.
 func (c *Counter) charge(n, now int64) (taken, mark int64) {

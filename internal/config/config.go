@@ -218,4 +218,6 @@ type Key struct {
 	Plan   string   // empty: none
 	Models []string // nil: all that the team may use
 	Limits []*budget.Limit
+	// Former are secrets that a rotation at run time has replaced, and that still work.
+	Former [][32]byte
 }

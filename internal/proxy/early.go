@@ -82,7 +82,8 @@ func requestPlan(who caller, limits ...[]*budget.Limit) *plan {
 	for _, group := range limits {
 		for _, l := range group {
 			if decidesAlone(l) && (l.Scope != budget.User || who.User != "") {
-				p.lines = append(p.lines, budget.Line{Limit: l, Value: p.counter(l), Amount: 1})
+				value := p.counter(l)
+				p.lines = append(p.lines, budget.Line{Limit: l.For(value), Value: value, Amount: 1})
 			}
 		}
 	}

@@ -168,7 +168,9 @@ func (r *Rules) lines(p *plan) []budget.Line {
 			if p.flat && l.Unit == budget.USD {
 				continue // a flat charge has no price
 			}
-			lines = append(lines, budget.Line{Limit: l, Value: p.counter(l), Amount: p.reserves(l)})
+			value := p.counter(l)
+			l = l.For(value)
+			lines = append(lines, budget.Line{Limit: l, Value: value, Amount: p.reserves(l)})
 		}
 	}
 	return lines

@@ -158,6 +158,7 @@ func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	if err != nil || !known {
 		return who, unknownKey(err)
 	}
+	key.Use(time.Now())
 	who.Key, who.team = key, key.Team
 	return who, nil
 }
@@ -182,7 +183,7 @@ func (g *Gateway) chargeStranger(ctx context.Context, rules *Rules, ip, id strin
 	}
 	for _, l := range rules.Limits {
 		if l.Scope == budget.IP && l.Unit == budget.Requests {
-			p.lines = append(p.lines, budget.Line{Limit: l, Value: ip, Amount: 1})
+			p.lines = append(p.lines, budget.Line{Limit: l.For(ip), Value: ip, Amount: 1})
 		}
 	}
 	held, err := g.reserve(ctx, p, id)

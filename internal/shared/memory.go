@@ -66,6 +66,17 @@ func (m *Memory) Set(ctx context.Context, name, field, value string) error {
 	return nil
 }
 
+// SetAll gives fields of the map called name values.
+func (m *Memory) SetAll(ctx context.Context, name string, fields map[string]string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.Copy(m.open(name).fields, fields)
+	return nil
+}
+
 // Delete removes a field; it is no error if there is none.
 func (m *Memory) Delete(ctx context.Context, name, field string) error {
 	if err := ctx.Err(); err != nil {

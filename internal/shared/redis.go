@@ -71,6 +71,14 @@ func (r *Redis) Set(ctx context.Context, name, field, value string) error {
 	return nil
 }
 
+// SetAll gives fields of the map called name values. There must be some.
+func (r *Redis) SetAll(ctx context.Context, name string, fields map[string]string) error {
+	if err := r.client.HSet(ctx, r.key(name), fields).Err(); err != nil {
+		return fmt.Errorf("set %d fields of %s: %w", len(fields), name, err)
+	}
+	return nil
+}
+
 // Delete removes a field; it is no error if there is none.
 func (r *Redis) Delete(ctx context.Context, name, field string) error {
 	if err := r.client.HDel(ctx, r.key(name), field).Err(); err != nil {

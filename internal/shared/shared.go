@@ -4,7 +4,7 @@
 // what they mean is their users' business, what a request may spend is
 // budget's. No request waits for it.
 //
-// memory.go keeps the maps in this process, redis.go in Redis, one hash each;
+// list.go has lists that only grow, in both. memory.go keeps the maps in this process, redis.go in Redis, one hash each;
 // both pass the same tests.
 package shared
 

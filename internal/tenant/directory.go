@@ -18,8 +18,14 @@ type Directory struct {
 	teams  []Team // in the order of the configuration
 	byName map[string]*Team
 	byID   map[string]*Key
-	// byHash holds each key under the first bytes of its hash.
-	byHash map[uint64][]*Key
+	// byHash holds each secret under the first bytes of its hash.
+	byHash map[uint64][]secret
+}
+
+// secret is the hash of one, and the key that it opens.
+type secret struct {
+	hash [32]byte
+	key  *Key
 }
 
 // NewDirectory returns the directory of teams. It keeps no reference to the
@@ -30,7 +36,7 @@ func NewDirectory(teams []Team) (*Directory, error) {
 		teams:  slices.Clone(teams),
 		byName: make(map[string]*Team, len(teams)),
 		byID:   map[string]*Key{},
-		byHash: map[uint64][]*Key{},
+		byHash: map[uint64][]secret{},
 	}
 	for i := range d.teams {
 		t := &d.teams[i]
@@ -57,13 +63,15 @@ func (d *Directory) add(k *Key) error {
 		return fmt.Errorf("key %q is there twice", k.ID)
 	}
 	d.byID[k.ID] = k
-	start := prefix(&k.SHA256)
-	for _, other := range d.byHash[start] {
-		if other.SHA256 == k.SHA256 {
-			return fmt.Errorf("keys %q and %q have one secret", other.ID, k.ID)
+	for _, hash := range append([][32]byte{k.SHA256}, k.Former...) {
+		start := prefix(&hash)
+		for _, other := range d.byHash[start] {
+			if other.hash == hash {
+				return fmt.Errorf("keys %q and %q have one secret", other.key.ID, k.ID)
+			}
 		}
+		d.byHash[start] = append(d.byHash[start], secret{hash, k})
 	}
-	d.byHash[start] = append(d.byHash[start], k)
 	return nil
 }
 
@@ -74,12 +82,12 @@ func (d *Directory) add(k *Key) error {
 // is its SHA-256, of which a guess tells nobody how near it came, the lookup
 // goes by the hash's first eight bytes only, and the whole hash is compared in
 // constant time, also when there is no such key.
-func (d *Directory) Identify(secret string) (*Key, bool) {
-	if secret == "" || len(secret) > maxSecret {
+func (d *Directory) Identify(given string) (*Key, bool) {
+	if given == "" || len(given) > maxSecret {
 		return nil, false
 	}
 	var onStack [maxSecret]byte
-	hash := sha256.Sum256(onStack[:copy(onStack[:], secret)])
+	hash := sha256.Sum256(onStack[:copy(onStack[:], given)])
 	candidates := d.byHash[prefix(&hash)]
 	if len(candidates) == 0 {
 		var nobody [sha256.Size]byte
@@ -87,9 +95,9 @@ func (d *Directory) Identify(secret string) (*Key, bool) {
 		return nil, false
 	}
 	var found *Key
-	for _, k := range candidates { // one, unless hashes share eight bytes
-		if subtle.ConstantTimeCompare(hash[:], k.SHA256[:]) == 1 {
-			found = k
+	for i := range candidates { // one, unless hashes share eight bytes
+		if subtle.ConstantTimeCompare(hash[:], candidates[i].hash[:]) == 1 {
+			found = candidates[i].key
 		}
 	}
 	return found, found != nil

@@ -14,6 +14,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"llmgw/internal/budget"
 )
@@ -46,6 +48,10 @@ type Key struct {
 	// Models are those of the team's models that the key may ask for. nil: all.
 	Models map[string]bool
 	Limits []*budget.Limit
+	// Former are the hashes of other secrets that still work.
+	Former [][32]byte
+	// LastUsed is when a request came with the key, in Unix seconds. nil: nobody asks.
+	LastUsed *atomic.Int64
 	// Team is whose key it is; NewDirectory sets it.
 	Team *Team
 }
@@ -53,6 +59,13 @@ type Key struct {
 // Allows reports whether the key may ask for model: its team must allow it, too.
 func (k *Key) Allows(model string) bool {
 	return k.Team.Allows(model) && allows(k.Models, model)
+}
+
+// Use notes that a request came with the key at now.
+func (k *Key) Use(now time.Time) {
+	if at := now.Unix(); k.LastUsed != nil && k.LastUsed.Load() < at {
+		k.LastUsed.Store(at)
+	}
 }
 
 // Named lists the models that the key or its team names, each once, in no order.

@@ -219,6 +219,48 @@ var bucketCases = []testCase{
 		b.correct(budget.Correction{Line: line(tpm, 0), AtMost: -1})
 		b.left(tpm, 70, 0)
 	}},
+	{"a counter that begins anew forgets its debt and keeps what is open", func(b *table) {
+		for _, l := range []*budget.Limit{
+			bucket("bucket", 100), with(bucket("empty", 100), func(l *budget.Limit) { l.StartEmpty = true }),
+			monthly(100, time.UTC), sliding(budget.SlidingWindow, 100),
+			with(sliding(budget.SlidingLog, 100), func(l *budget.Limit) { l.Name = "log" }),
+		} {
+			b.correct(budget.Correction{Line: line(l, 0), Anew: true}) // of a counter that nobody has used
+			b.left(l, 100, 0)
+			spent := []budget.Line{line(l, 50)}
+			b.settle(b.grant(spent...), spent, 170)
+			open := []budget.Line{line(l, 30)}
+			id := b.id()
+			b.request(budget.Request{ID: id, Lines: open, Force: true})
+			b.correct(budget.Correction{Line: line(l, 0), Anew: true})
+			b.left(l, 70, 30)
+			b.settle(id, open, 10)
+			if l.Algorithm != budget.SlidingLog || b.read(l).Remaining != 90 {
+				b.left(l, 90, 0)
+			}
+			b.correct(budget.Correction{Line: line(l, 0), Anew: true})
+			b.correct(budget.Correction{Line: line(l, 0), Anew: true}) // again it does nothing
+			b.left(l, 100, 0)
+		}
+		two := slots("two", 2)
+		id := b.grant(line(two, 1))
+		b.correct(budget.Correction{Line: line(two, 0), Anew: true})
+		b.left(two, 1, 1)
+		b.settle(id, []budget.Line{line(two, 1)}, 0)
+		b.left(two, 2, 0)
+	}},
+	{"another amount is in force for what was used before, and ends", func(b *table) {
+		for _, l := range []*budget.Limit{
+			bucket("bucket", 100), monthly(100, time.UTC), sliding(budget.SlidingWindow, 100),
+			with(sliding(budget.SlidingLog, 100), func(l *budget.Limit) { l.Name = "log" }),
+		} {
+			b.grant(line(l, 80))
+			raised := l.WithAmount(150, l.Version+1)
+			b.grant(line(raised, 60))
+			b.refuse(budget.NeverFits, line(l.WithAmount(40, l.Version+2), 41))
+			b.refuse(budget.NeverFits, line(l.WithAmount(100, l.Version+3), 101))
+		}
+	}},
 	{"a pause grants nothing until it ends", func(b *table) {
 		tpm := bucket("tpm", 100)
 		b.correct(budget.Correction{Line: line(tpm, 0), AtMost: -1, Pause: 7 * time.Second})

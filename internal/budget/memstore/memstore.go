@@ -102,6 +102,10 @@ func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) er
 	now := s.nowMS()
 	for _, k := range corrections {
 		c := s.counter(k.Line.Limit, k.Line.Value, now)
+		if k.Anew {
+			c.Restart(budget.RulesOf(k.Line.Limit), budget.BoundsOf(k.Line.Limit, now), now)
+			continue
+		}
 		c.Correct(k.AtMost, budget.CeilMS(k.Pause), now)
 	}
 	return nil

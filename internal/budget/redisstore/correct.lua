@@ -1,10 +1,11 @@
--- correct.lua: lowers or pauses counters.
+-- correct.lua: lowers, pauses or begins counters anew.
 --
 -- KEYS[1]          the base of all keys
 -- KEYS[2 ..]       the counters
 -- ARGV[1]          the time in ms, or 0 for Redis's own
 -- ARGV[2]          RULES of each counter
--- ARGV[3]          for each: the most that may be left (-1: as it is), a pause in ms
+-- ARGV[3]          for each: the most that may be left (-1: as it is; -2: begin
+--                  anew), a pause in ms
 -- returns          the time
 --
 -- The same in Go: budget/counter.go, Correct.
@@ -15,7 +16,11 @@ for i = 2, #KEYS do
   local c = opened[KEYS[i]] or open_counter(stored[i - 1], rules, i - 1, now)
   opened[KEYS[i]] = c
   local at_most, pause = unpack_struct('<dd', ARGV[3], (i - 2) * 16 + 1)
-  correct(c, at_most, pause, now)
+  if at_most == -2 then
+    restart(c, rules_at(rules, i - 1), now)
+  else
+    correct(c, at_most, pause, now)
+  end
 end
 for key, c in pairs(opened) do save(key, c, now) end
 return pack('<d', now)

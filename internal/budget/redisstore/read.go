@@ -49,12 +49,18 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	return states, time.UnixMilli(at), nil
 }
 
+// anew is what correct.lua takes for a counter that begins anew.
+const anew = -2
+
 // Correct implements budget.Store.
 func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) error {
 	var all []asked
 	for i, c := range corrections {
 		r := s.rulesOf(c.Line.Limit)
 		numbers := []int64{min(max(c.AtMost, -1), budget.MaxExact), budget.CeilMS(c.Pause)}
+		if c.Anew {
+			numbers = []int64{anew, 0}
+		}
 		all = append(all, asked{r, r.key(c.Line.Value), numbers, i, false})
 	}
 	err := s.eachBase(ctx, &s.scripts.correct, all, func(*reader, int64, []asked) error { return nil })

@@ -46,3 +46,14 @@ local function correct(c, at_most, pause, now)
     c.changed = true
   end
 end
+
+-- restart makes c, under r, as if nobody had used it but for what is open.
+local function restart(c, r, now)
+  local empty, holds, open, deadline = r.empty, c.holds, c.open, c.deadline
+  r.empty = 0
+  local made = new(r, now)
+  for k in pairs(c) do c[k] = nil end
+  for k, v in pairs(made) do c[k] = v end
+  c.empty, c.holds, c.open, c.deadline, c.changed = empty, holds, open, deadline, true
+  use(c, open, now)
+end
