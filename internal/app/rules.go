@@ -109,13 +109,13 @@ func modelsOf(c *config.Config, providers map[string]*upstream.Provider) map[str
 	models := make(map[string]*proxy.Model, len(c.Models))
 	for _, m := range c.Models {
 		out := &proxy.Model{
-			Name: m.Name, Weights: m.Weights, Prices: m.Prices, Limits: m.Limits, CapOutput: m.CapOutput, Created: c.Version / 1000,
+			Name: m.Name, Weights: m.Weights, Prices: m.Prices, Limits: m.Limits, CapOutput: m.CapOutput, SpillAfter: m.SpillAfter, Created: c.Version / 1000,
 			Rules: estimate.Rules{
 				Encoding: m.Encoding, DefaultMaxOutput: m.DefaultMaxOutput, MaxOutput: m.MaxOutput, Learned: m.ReserveOutput == "learned",
 			},
 		}
 		for _, t := range m.Targets {
-			out.Targets = append(out.Targets, upstream.Target{Provider: providers[t.Provider], Model: t.Model, Weight: t.Weight})
+			out.Targets = append(out.Targets, upstream.Target{Provider: providers[t.Provider], Model: t.Model, Order: t.Order, Weight: t.Weight})
 		}
 		models[m.Name] = out
 	}

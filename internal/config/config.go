@@ -175,7 +175,8 @@ type Timeouts struct{ Connect, FirstByte, Idle time.Duration }
 type Model struct {
 	Name             string // "*": any other
 	Targets          []Target
-	Encoding         string // empty: by the model's name
+	SpillAfter       time.Duration // the longest wait within one order of targets
+	Encoding         string        // empty: by the model's name
 	DefaultMaxOutput tokens.Count
 	MaxOutput        tokens.Count // 0: unbounded
 	ReserveOutput    string       // max or learned
@@ -189,6 +190,7 @@ type Model struct {
 type Target struct {
 	Provider string
 	Model    string // empty under "*": the name that was asked for
+	Order    int    // the least is asked first
 	Weight   int
 }
 

@@ -235,7 +235,7 @@ func TestTheExampleMeansWhatItSays(t *testing.T) {
 		{"timeouts", c.Providers[0].Timeouts, Timeouts{5 * time.Second, 10 * time.Minute, 2 * time.Minute}},
 		{"api key", c.Providers[0].APIKeys, []string{"value-of-OPENAI_API_KEY"}},
 		{"key from a file", c.Providers[2].APIKeys, []string{"content-of-bedrock-key.txt"}},
-		{"targets", c.Models[0].Targets, []Target{{"openai", "gpt-4o", 1}, {"azure", "my-gpt-4o-deployment", 0}}},
+		{"targets", c.Models[0].Targets, []Target{{"openai", "gpt-4o", 1, 1}, {"azure", "my-gpt-4o-deployment", 2, 1}}},
 		{"prices", c.Models[0].Prices.String(), "input: 2.5, cached_input: 1.25, cache_write: 2.5, cache_write_1h: 2.5, audio_input: 40, cached_audio_input: 2.5, " +
 			"image_input: 2.5, citations: 2.5, output: 10, reasoning: 10, audio_output: 80, image_output: 10, " +
 			"per_call: {web_search: 0.01, x_search: 0.005, file_search: 0.0025, code_interpreter: 0.03, source: 0.025, search_unit: 0.002, image: 0.04, request: 0}, " +
@@ -274,7 +274,7 @@ func TestTheBuiltInConfigurationServesTheDemoKey(t *testing.T) {
 	if want := []budget.Unit{budget.Tokens, budget.Requests, budget.Concurrency, budget.USD}; !slices.Equal(units, want) {
 		t.Errorf("got limits of %v, want %v", units, want)
 	}
-	if last := c.Models[len(c.Models)-1]; last.Name != "*" || last.Targets[0] != (Target{"simulated", "", 1}) {
+	if last := c.Models[len(c.Models)-1]; last.Name != "*" || last.Targets[0] != (Target{"simulated", "", 1, 1}) {
 		t.Errorf("got the last model %+v, want \"*\" at simulated under the name that was asked for", last)
 	}
 	if file, err := os.ReadFile(filepath.Join(configsDir, "default.yaml")); err != nil || !bytes.Equal(file, []byte(configs.Default())) {

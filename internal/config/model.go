@@ -22,6 +22,7 @@ func (d *decoder) model(m *Model) func(*node) {
 		d.object(n, fields{
 			"name":               set(d, &m.Name, modelName),
 			"targets":            keep(&targets),
+			"spill_after":        set(d, &m.SpillAfter, duration(0, longest)),
 			"encoding":           set(d, &m.Encoding, oneOf(estimate.Encodings...)),
 			"default_max_output": set(d, &m.DefaultMaxOutput, count(1)),
 			"max_output":         set(d, &m.MaxOutput, count(1)),
@@ -64,10 +65,11 @@ func (d *decoder) maxima(m *Model, n *node) {
 func (d *decoder) targets(m *Model, n *node) {
 	setList(d, &m.Targets, func(t *Target) func(*node) {
 		return func(n *node) {
-			*t = Target{Weight: 1}
+			*t = Target{Order: 1, Weight: 1}
 			d.object(n, fields{
 				"provider": d.providerName(&t.Provider),
 				"model":    set(d, &t.Model, modelName),
+				"order":    set(d, &t.Order, small(1, 100)),
 				"weight":   set(d, &t.Weight, small(0, 1_000_000)),
 			})
 			d.need(n, "a target", "provider")

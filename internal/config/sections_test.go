@@ -153,7 +153,7 @@ func TestWhatAModelLeavesOut(t *testing.T) {
 		t.Run(s.what, func(t *testing.T) {
 			c := mustParse(t, "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{targets: [{provider: p}], "+s.text+"}]\n")
 			want := Model{
-				Name: "m", Targets: []Target{{"p", "m", 1}}, DefaultMaxOutput: 4096, ReserveOutput: "max",
+				Name: "m", Targets: []Target{{"p", "m", 1, 1}}, DefaultMaxOutput: 4096, ReserveOutput: "max",
 				Weights: tokens.Rates{Input: 1_000_000, CachedInput: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000},
 			}
 			s.want(&want)
@@ -178,7 +178,7 @@ func pricesOf(input, output tokens.Rate, others map[tokens.Class]tokens.Rate) *t
 
 func TestOneProviderMayServeAModelUnderSeveralNames(t *testing.T) {
 	c := mustParse(t, "providers: [{name: p, dialect: openai, base_url: http://a}]\nmodels: [{name: m, targets: [{provider: p, weight: 3}, {provider: p, model: n, weight: 0}]}]\n")
-	if got, want := c.Models[0].Targets, []Target{{"p", "m", 3}, {"p", "n", 0}}; !reflect.DeepEqual(got, want) {
+	if got, want := c.Models[0].Targets, []Target{{"p", "m", 1, 3}, {"p", "n", 1, 0}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"llmgw/internal/budget"
 	"llmgw/internal/dialect"
@@ -17,14 +18,17 @@ import (
 
 // Model is a name that clients may ask for, ready to serve.
 type Model struct {
-	Name      string // "*": any other name
-	Targets   []upstream.Target
-	Rules     estimate.Rules // but for what is a target's own
-	CapOutput bool           // write the most that it may reserve into a request that set no bound
-	Weights   tokens.Rates
-	Prices    *tokens.Prices // nil: none
-	Limits    []*budget.Limit
-	Created   int64 // unix seconds, for listings
+	Name    string // "*": any other name
+	Targets []upstream.Target
+	// SpillAfter is how long a call waits for the targets of one order before it
+	// goes to those of the next.
+	SpillAfter time.Duration
+	Rules      estimate.Rules // but for what is a target's own
+	CapOutput  bool           // write the most that it may reserve into a request that set no bound
+	Weights    tokens.Rates
+	Prices     *tokens.Prices // nil: none
+	Limits     []*budget.Limit
+	Created    int64 // unix seconds, for listings
 }
 
 // amount is what usage counts for in a limit of unit. requests is what the call

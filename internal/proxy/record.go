@@ -171,6 +171,7 @@ func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
 	rec.reached(w, resp.Target)
 	rec.attempts, rec.queued = resp.Attempts, resp.QueueWait
 	rec.sent, rec.first, rec.last, rec.status = resp.Sent, resp.HeaderAt, resp.HeaderAt, resp.Status
+	tellWait(w, rec.held.waited+rec.queued)
 }
 
 // reached tells the client where its call was sent.
@@ -182,6 +183,19 @@ func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 		name = "/" + name
 	}
 	w.Header()["X-Llmgw-Upstream"] = []string{t.Provider.Name + name}
+}
+
+// atOnce is what most calls wait. It is shared: nobody changes a header's values.
+var atOnce = []string{"0s"}
+
+// tellWait tells how long a call has waited for its limits and its provider's turn,
+// or would have to.
+func tellWait(w http.ResponseWriter, d time.Duration) {
+	told := atOnce
+	if d = d.Round(10 * time.Millisecond); d > 0 {
+		told = []string{d.String()}
+	}
+	w.Header()["X-Llmgw-Queue-Wait"] = told
 }
 
 // modelThere is the model as the target names it; empty where none is named.

@@ -233,6 +233,7 @@ func (g *Gateway) blocked(who caller) error {
 func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	j := upstream.Job{
 		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
+		Model: p.label(), SpillAfter: p.model.SpillAfter,
 		Input: p.estimate.Shown().Input, Output: p.estimate.Output, // a provider judges by the body, too
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
 		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed, Tried: rec.tried,
@@ -265,6 +266,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	}
 	if e.Code == fault.RequestTooLarge || e.Code == fault.Overloaded { // the rest of the body is not read
 		w.Header().Set("Connection", "close")
+	}
+	if e.Wait > 0 {
+		tellWait(w, e.Wait)
 	}
 	rec.status = writeFault(w, rec.route.dialect, e, rec.id)
 }

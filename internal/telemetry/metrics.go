@@ -29,6 +29,7 @@ type Metrics struct {
 	ratio        *series[string, prometheus.Observer]
 	estimating   *series[string, prometheus.Observer]
 	queueWait    *series[string, prometheus.Observer]
+	spilled      *series[spillKey, prometheus.Counter]
 	upstream     *series[upstreamKey, prometheus.Counter]
 	remaining    *series[pair, prometheus.Gauge]
 	rests        *series[pair, prometheus.Counter]
@@ -61,6 +62,7 @@ type (
 		outcome               string
 	}
 	rejectionKey struct{ scope, limit, code, team, mode string }
+	spillKey     struct{ model, from, to string }
 	upstreamKey  struct {
 		provider string
 		status   int
@@ -166,6 +168,8 @@ func (m *Metrics) registerLimits(r *prometheus.Registry) {
 func (m *Metrics) registerUpstream(r *prometheus.Registry) {
 	wait := histograms(r, "llmgw_queue_wait_seconds", "Time that requests waited for their turn at a provider.",
 		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "provider")
+	spilled := counters(r, "llmgw_spilled_total", "Calls that went to a provider of a later order, since they would have waited too long.", "model", "from", "to")
+	m.spilled = newSeries(func(k spillKey) prometheus.Counter { return spilled.WithLabelValues(k.model, k.from, k.to) })
 	m.queueWait = newSeries(func(provider string) prometheus.Observer { return wait.WithLabelValues(provider) })
 	answers := counters(r, "llmgw_upstream_requests_total", "Calls to a provider by the status of its answer; none: there was no answer.", "provider", "status")
 	m.upstream = newSeries(func(k upstreamKey) prometheus.Counter {

@@ -143,6 +143,12 @@ func (m *Metrics) QueueWait(provider string, d time.Duration) {
 	m.queueWait.of(m.bounds.provider.value(provider)).Observe(d.Seconds())
 }
 
+// Spilled counts a call for model that went to a provider of a later order, since
+// it would have waited too long for another.
+func (m *Metrics) Spilled(model, from, to string) {
+	m.spilled.of(spillKey{m.bounds.model.value(model), m.bounds.provider.value(from), m.bounds.provider.value(to)}).Inc()
+}
+
 // UpstreamRequest counts a call to a provider; status 0: it did not answer.
 func (m *Metrics) UpstreamRequest(provider string, status int) {
 	m.upstream.of(upstreamKey{m.bounds.provider.value(provider), plausible(status)}).Inc()

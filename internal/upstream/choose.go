@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -40,11 +41,10 @@ func (k *key) tell(t told) {
 	k.left.Store(t.requests)
 }
 
-// choose picks the target of the next try, or returns -1: by weight and
-// headroom among those that neither rest nor failed this job, those of weight 0
-// only when no other can serve. What failed this job follows, the soonest ready
-// first. last says that nothing can serve that does not rest.
-func (c *Client) choose(j *Job, st []standing) (target int, last bool) {
+// choose picks the target of the next try, or returns -1: among those that neither
+// rest nor failed this job, from the first order whose wait is not too long, by
+// weight and headroom. What failed this job follows, the soonest ready first.
+func (c *Client) choose(j *Job, st []standing) (target int, how choice) {
 	targets, soonest := j.Targets, -1
 	var fresh []int
 	for i := range targets {
@@ -57,10 +57,10 @@ func (c *Client) choose(j *Job, st []standing) (target int, last bool) {
 		}
 	}
 	if len(fresh) == 0 {
-		return soonest, true
+		return soonest, choice{last: true, waits: true}
 	}
 	if len(fresh) == 1 {
-		return fresh[0], true
+		return fresh[0], choice{last: true, waits: true}
 	}
 	now := time.Now()
 	c.mu.Lock()
@@ -70,8 +70,45 @@ func (c *Client) choose(j *Job, st []standing) (target int, last bool) {
 		looks[i] = c.outlook(j, targets[i], st[i].skip, now)
 	}
 	fresh = least(fresh, func(i int) int { return looks[i].rest.rank() })
-	fresh = least(fresh, func(i int) int { return -min(targets[i].Weight, 1) })
-	return c.balance(j, fresh, looks), looks[fresh[0]].rest.rank() > 0
+	fresh, how.waits = j.spill(fresh, st, looks)
+	how.last = looks[fresh[0]].rest.rank() > 0
+	return c.balance(j, fresh, looks), how
+}
+
+// choice is what goes with a target that was chosen.
+type choice struct {
+	last  bool // nothing can serve that does not rest
+	waits bool // no order is known to serve within SpillAfter, or there is no other: the job waits as long as it may
+}
+
+// evenly is a wait that does not count as one: turns are spaced evenly, so a call
+// that comes between two of them waits though its target has room.
+const evenly = 100 * time.Millisecond
+
+// spillAfter is the longest wait before a job goes to the next order.
+func (j *Job) spillAfter() time.Duration { return max(j.SpillAfter, evenly) }
+
+// spill is those of set that a call goes to by their order: the first order in
+// which it is not known to wait for longer than SpillAfter, or if there is none,
+// where it waits least; and whether it is to wait there as long as it may.
+func (j *Job) spill(set []int, st []standing, looks []outlook) (to []int, waits bool) {
+	rest := slices.Clone(set)
+	for len(rest) > 0 {
+		first := rest[0]
+		for _, i := range rest {
+			if j.Targets[i].before(j.Targets[first]) {
+				first = i
+			}
+		}
+		later := func(i int) bool { return j.Targets[first].before(j.Targets[i]) }
+		order := slices.DeleteFunc(slices.Clone(rest), func(i int) bool { return later(i) || st[i].spilled || looks[i].wait > j.spillAfter() })
+		if len(order) > 0 {
+			return order, len(order) == len(set)
+		}
+		rest = slices.DeleteFunc(rest, func(i int) bool { return !later(i) })
+	}
+	soonest := slices.MinFunc(set, func(a, b int) int { return cmp.Compare(looks[a].wait, looks[b].wait) })
+	return slices.DeleteFunc(slices.Clone(set), func(i int) bool { return looks[i].wait > looks[soonest].wait }), true
 }
 
 // least is those of set for which rank is least.

@@ -67,6 +67,9 @@ type Config struct {
 type Observer interface {
 	// QueueWait is told how long a call waited for its turn.
 	QueueWait(provider string, d time.Duration)
+	// Spilled is told of each call for model that goes to a provider of a later
+	// order, since it would wait too long for the one that it passes over.
+	Spilled(model, from, to string)
 	// UpstreamRequest is told of every try: the answer's status, 0 for none.
 	UpstreamRequest(provider string, status int)
 	// UpstreamRemaining is told what the provider says is left of its limit on
@@ -98,6 +101,7 @@ type Client struct {
 type nobody struct{}
 
 func (nobody) QueueWait(string, time.Duration)         {}
+func (nobody) Spilled(string, string, string)          {}
 func (nobody) UpstreamRequest(string, int)             {}
 func (nobody) UpstreamRemaining(string, string, int64) {}
 func (nobody) UpstreamRest(string, string)             {}

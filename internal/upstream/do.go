@@ -24,7 +24,7 @@ import (
 func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 	r := run{client: c, ctx: ctx, job: &j, standing: make([]standing, len(j.Targets))}
 	for {
-		i, last := c.choose(&j, r.standing)
+		i, how := c.choose(&j, r.standing)
 		if i < 0 {
 			return r.end()
 		}
@@ -32,7 +32,7 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 			r.drop(r.best)
 			return nil, err
 		}
-		o := r.try(i, last)
+		o := r.try(i, how)
 		if ctx.Err() != nil {
 			if o.response != nil && o.response.Status >= 400 {
 				r.failed(o)
@@ -62,13 +62,13 @@ type run struct {
 	asks      int            // names reservations
 	plain     *state         // of the provider that rejected stream_options; nil: none has
 	rejection usageRejection // how it said so
+	passed    string         // the provider that was passed over first since it would take too long
 	waited    time.Duration
 	best      outcome // the most telling failure so far
 }
 
-// try makes one try with the i-th target: its turn, then the exchange. last says
-// that nothing can serve that does not rest.
-func (r *run) try(i int, last bool) outcome {
+// try makes one try with the i-th target: its turn, then the exchange.
+func (r *run) try(i int, how choice) outcome {
 	t := r.job.Targets[i]
 	s, conns := r.client.at(t)
 	a := attempt{ctx: r.ctx, target: t, model: t.part(r.job), state: s, connections: conns}
@@ -81,10 +81,15 @@ func (r *run) try(i int, last bool) outcome {
 		return r.resting(t, look.rest)
 	}
 	var o outcome
-	if a.turn, o = r.take(t, a.key); o.err != nil {
+	if a.turn, o = r.take(t, a.key, how.waits); o.err != nil {
+		if !how.waits && o.again == elsewhere && o.err.Code == fault.UpstreamCapacity {
+			r.passOver(i)
+			o.again = anywhere // it may yet serve soonest
+		}
 		return o
 	}
-	if rest := r.client.admit(&a, last); rest.cause != "" { // it began to rest meanwhile
+	r.spills(t)
+	if rest := r.client.admit(&a, how.last); rest.cause != "" { // it began to rest meanwhile
 		a.turn.settle(0, 0)
 		return outcome{again: anywhere, unsent: true, err: unserved(t.Provider, rest)}
 	}
@@ -118,14 +123,18 @@ func (r *run) resting(t Target, d rest) outcome {
 }
 
 // take waits for a turn with t.
-func (r *run) take(t Target, k *key) (*turn, outcome) {
+func (r *run) take(t Target, k *key, waits bool) (*turn, outcome) {
 	start := time.Now()
+	maxWait := r.left(t)
+	if !waits {
+		maxWait = min(maxWait, r.job.spillAfter())
+	}
 	r.asks++
 	turn, err := k.pacer.take(r.ctx, request{
 		id:   r.job.RequestID + "/" + strconv.Itoa(r.asks),
 		team: r.job.Team, weight: r.job.Weight, model: t.part(r.job),
 		tokens:  r.job.tokens(t.Provider),
-		maxWait: r.left(t),
+		maxWait: maxWait,
 		check:   r.job.Check,
 	})
 	if err == nil && turn == nil {
@@ -153,10 +162,35 @@ func (r *run) left(t Target) time.Duration {
 	return max(0, most-r.waited)
 }
 
+// passOver notes that the turn with the i-th target would not come within
+// SpillAfter.
+func (r *run) passOver(i int) {
+	r.standing[i].spilled = true
+	if r.passed == "" {
+		r.passed = r.job.Targets[i].Provider.Name
+	}
+}
+
+// spills tells that the job goes to a later order than the first, since the first
+// would take too long.
+func (r *run) spills(to Target) {
+	from := r.passed
+	for i, t := range r.job.Targets {
+		if from == "" && t.before(to) && !r.standing[i].out && r.standing[i].ready.IsZero() {
+			from = t.Provider.Name
+		}
+	}
+	if from != "" && from != to.Provider.Name {
+		r.client.observer.Spilled(r.job.Model, from, to.Provider.Name)
+	}
+}
+
 // standing is what a job knows of one of its targets.
 type standing struct {
 	// out says that it must not be asked again.
 	out bool
+	// spilled says that its turn would not come within Job.SpillAfter.
+	spilled bool
 	// ready is when it may be asked again; zero: it did not fail yet.
 	ready time.Time
 	// skip are the keys that it refused.

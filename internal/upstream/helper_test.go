@@ -109,7 +109,14 @@ type watcher struct {
 	statuses  []int
 	remaining map[string]int64
 	rests     []string
+	spilled   []string
 	resting   map[string]int
+}
+
+func (w *watcher) Spilled(_, from, to string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spilled = append(w.spilled, from+" "+to)
 }
 
 func (w *watcher) QueueWait(_ string, d time.Duration) {

@@ -22,12 +22,17 @@ type Job struct {
 	// Input and Output are the estimate: what the model will read, and the most
 	// that it will produce.
 	Input, Output tokens.Count
+	// Model is the configured name of the model, for what is told of the job.
+	Model string
 	// Team and Weight place the job in the queue. A weight below 1 counts as 1.
 	Team   string
 	Weight int
 	// MaxWait bounds all waiting of the job, beside each provider's own bound.
 	// NoMaxWait: no further bound; 0: it must go at once.
 	MaxWait time.Duration
+	// SpillAfter is the longest wait for a turn with the targets of one order before
+	// those of the next are asked.
+	SpillAfter time.Duration
 	// Counter returns what counts the output of a target's answer without usage.
 	// Not nil.
 	Counter func(Target) dialect.Counter

@@ -80,9 +80,17 @@ type Timeouts struct {
 type Target struct {
 	Provider *Provider
 	Model    string // as the provider names it; empty: as the client named it
-	// Weight is the share of the calls that go here while all is well. 0: only
-	// when the others fail.
+	// Order says which targets are asked first: a call goes to the next order when
+	// it would have to wait too long in the one before.
+	Order int
+	// Weight is the share of the calls that go here, among the targets of its
+	// order, while all is well. 0: after the others of its order.
 	Weight int
+}
+
+// before reports whether t is asked before o, by order and weight.
+func (t Target) before(o Target) bool {
+	return t.Order < o.Order || t.Order == o.Order && t.Weight > 0 && o.Weight == 0
 }
 
 // upstream is t's provider for the dialect, with one of its keys.
