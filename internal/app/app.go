@@ -183,12 +183,12 @@ func (a *App) instanceName(c *config.Config) string {
 	return host + "/" + cmp.Or(a.options.Listen, c.Server.Listen)
 }
 
-func (a *App) makeLedger(ctx context.Context, _ *config.Config) error {
+func (a *App) makeLedger(ctx context.Context, c *config.Config) error {
 	a.ledger = ledger.New(ledger.Config{Store: a.backing.shared, Writer: string(a.keeper.Epoch()), Logger: a.log})
 	a.onClose(a.closeBooks)
 	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
 	a.blocks.OnAdded(a.room.Wake)
-	a.changes = changes.New(a.backing.changes, time.Now, a.rederive)
+	a.changes = changes.New(a.changesLog(c), time.Now, a.rederive)
 	a.readChanges(ctx)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

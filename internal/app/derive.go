@@ -13,10 +13,24 @@ import (
 	"llmgw/internal/budget"
 	"llmgw/internal/changes"
 	"llmgw/internal/config"
+	"llmgw/internal/database"
 )
 
 // changesEvery is how often the changes of other gateways are read.
 const changesEvery = 300 * time.Millisecond
+
+// changesLog is where changes are kept: in a database that all gateways share, in the
+// Redis that they share, or in this gateway's own database.
+func (a *App) changesLog(c *config.Config) changes.Log {
+	switch {
+	case a.database.Kind() == database.Postgres:
+		return changes.NewSQL(a.database)
+	case c.Store.Kind == "redis" || a.database.Kind() == database.Memory:
+		return a.backing.changes
+	default:
+		return changes.NewSQL(a.database)
+	}
+}
 
 // followChanges puts in force what operators change at any gateway, and what ends by
 // itself, until ctx ends.

@@ -3,11 +3,13 @@ package blackbox
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"llmgw/internal/gatewaytest"
+	"llmgw/internal/pgtest"
 )
 
 // withinASecond is how soon a change is in force everywhere; a busy machine gets more.
@@ -267,4 +269,38 @@ func TestChangesAreRefusedWhileTheirStoreIsAwayAndCaughtUp(t *testing.T) {
 		g.AwaitReady()
 	}
 	w.inForce("what the gateways knew", later.Secret, 200)
+}
+
+func TestOneGatewaysChangesOutliveItInSQLite(t *testing.T) {
+	w := start(t, setup{top: "records: {kind: sqlite, path: " + filepath.Join(t.TempDir(), "books.db") + "}"})
+	k := makeKey(t, w.Gateway, `{"team":"search","id":"made"}`)
+	w.Kill()
+	w.Restart()
+	w.AwaitReady()
+	if a := w.Post(k.Secret, chat, ask("sim-out1")); a.Status != 200 {
+		t.Errorf("got %d: %s", a.Status, a.Body)
+	}
+}
+
+func TestGatewaysShareChangesInPostgres(t *testing.T) {
+	server := pgtest.Start(t)
+	w := start(t, setup{gateways: 2, top: "records: {kind: postgres, url: \"" + server.Database(t, "books") + "\"}"})
+	var k madeKey
+	w.Eventually("the first change", eventually, func() bool {
+		a := w.Admin("POST", "/admin/v1/keys", `{"team":"search","id":"made"}`)
+		return a.Status == 201 && json.Unmarshal([]byte(a.Body), &k) == nil
+	})
+	w.inForce("the new key", k.Secret, 200)
+	server.Kill()
+	w.Eventually("no change without the database", eventually, func() bool {
+		return w.Admin("DELETE", "/admin/v1/keys/made", "").Status == 503
+	})
+	if a := w.Post(k.Secret, chat, ask("sim-out1")); a.Status != 200 {
+		t.Errorf("what was known: got %d: %s", a.Status, a.Body)
+	}
+	server.Restart(t)
+	w.Eventually("the database is back", 3*eventually, func() bool {
+		return w.Admin("DELETE", "/admin/v1/keys/made", "").Status == 204
+	})
+	w.inForce("a deleted key", k.Secret, 401)
 }
