@@ -120,6 +120,20 @@ func (h *handler) team(w http.ResponseWriter, r *http.Request, who Account) {
 	reply(w, http.StatusOK, teamBody{team.Name, models(team), keys(team), h.show(limits, levels), &at})
 }
 
+// Limits is what /admin/v1/teams/{team} says of limits, read from the store now. It
+// becomes a JSON array. Of c the functions that read are used.
+func Limits(ctx context.Context, c Config, limits []*budget.Limit) (any, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	h := &handler{config: c}
+	levels, _, err := h.levels(ctx, limits)
+	if err != nil {
+		return nil, err
+	}
+	return h.show(limits, levels), nil
+}
+
 // readAtOnce bounds how many counters one reading of the store has: requests
 // wait while it reads.
 const readAtOnce = 500

@@ -33,7 +33,15 @@ func (a *App) adminHandler(c *config.Config) http.Handler {
 
 // guardAdmin lets in who has a token of c, from now on.
 func (a *App) guardAdmin(c *config.Config) {
-	h := admin.New(admin.Config{
+	h := admin.New(a.adminConfigOf(c))
+	a.operators.Store(&h)
+}
+
+// adminConfig is what the admin plane is made of.
+func (a *App) adminConfig() admin.Config { return a.adminConfigOf(a.config.Load()) }
+
+func (a *App) adminConfigOf(c *config.Config) admin.Config {
+	return admin.Config{
 		Accounts:    accountsOf(c),
 		Forbidden:   a.forbidden,
 		PassKey:     a.passKeyOf(c),
@@ -58,8 +66,7 @@ func (a *App) guardAdmin(c *config.Config) {
 		Metrics:     a.metrics.Handler(),
 		Live:        a.live,
 		Notices:     a.notices,
-	})
-	a.operators.Store(&h)
+	}
 }
 
 // accountsOf are those who may use the admin plane. Whoever has the admin token is

@@ -214,7 +214,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 	})
 	a.gateway = proxy.New(proxy.Parts{
 		Dialects: registry.Dialects(), Limiter: a.limiter, Upstream: a.client, Estimator: a.estimator, Blocks: a.blocks,
-		Ledger: a.ledger, Shared: a.backing.shared, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, Room: a.room, StoreUp: a.limiter.Up, Ready: a.ready,
+		Ledger: a.ledger, Shared: a.backing.shared, Metrics: a.metrics, Tracing: a.tracing, Logger: a.log, Room: a.room, StoreUp: a.limiter.Up, Ready: a.ready, Me: a.me,
 	}, compiled.rules, proxy.Enforcement(c.Enforcement))
 	a.metrics.BodyBytes(a.gateway.BodyBytes)
 	a.onClose(func(context.Context) error {

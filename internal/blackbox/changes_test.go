@@ -304,3 +304,48 @@ func TestGatewaysShareChangesInPostgres(t *testing.T) {
 	})
 	w.inForce("a deleted key", k.Secret, 401)
 }
+
+func TestAnAppAsksAboutItself(t *testing.T) {
+	w := start(t, setup{
+		limits: monthly("budget", "requests", 5), common: "{name: all, unit: requests, amount: 100, per: day}", keys: monthly("own", "usd", 3),
+		models: "{name: sim-out1, targets: [{provider: sim}], prices: {input: 2.5, output: 10, per_call: {web_search: 0.01}}}",
+	})
+	if a := w.Post(secret, chat, ask("sim-out1")); a.Status != 200 {
+		t.Fatalf("got %d: %s", a.Status, a.Body)
+	}
+	w.settled()
+	var me struct {
+		Team   string
+		KeyID  string `json:"key_id"`
+		Models []struct {
+			Name   string
+			Prices map[string]any
+		}
+		Limits []struct {
+			LimitedBy string `json:"limited_by"`
+			Remaining json.Number
+			ResetMS   *int64 `json:"reset_ms"`
+		}
+		Usage map[string]struct {
+			Requests int
+			USD      float64
+		}
+	}
+	a := w.send("GET", "/llmgw/v1/me", secret, "")
+	if err := json.Unmarshal([]byte(a.Body), &me); a.Status != 200 || err != nil {
+		t.Fatalf("got %d: %s (%v)", a.Status, a.Body, err)
+	}
+	left := map[string]string{}
+	for _, l := range me.Limits {
+		left[l.LimitedBy] = l.Remaining.String()
+	}
+	if me.Team != "search" || me.KeyID != "search-key" || left["team/search/budget"] != "4" || left["gateway/all"] != "99" || left["key/search-key/own"] != "2.99997" {
+		t.Errorf("got %+v with %v left", me, left)
+	}
+	if len(me.Models) != 1 || me.Models[0].Prices["input"] != 2.5 || me.Usage["today"].Requests != 1 || me.Usage["month"].USD == 0 {
+		t.Errorf("got %s", a.Body)
+	}
+	if a := w.send("GET", "/llmgw/v1/me", "sk-llmgw-nobody", ""); a.Status != 401 {
+		t.Errorf("a stranger: got %d: %s", a.Status, a.Body)
+	}
+}

@@ -28,6 +28,7 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,9 @@ type Parts struct {
 	// Ready reports whether the gateway takes calls, and in what state it is: ok,
 	// degraded, starting, draining. nil: the data plane has no /readyz.
 	Ready func() (status string, ready bool)
+	// Me is what an app may know of its key, which may use models. Its value becomes
+	// JSON. nil: there is no /llmgw/v1/me.
+	Me func(ctx context.Context, key *tenant.Key, models []*Model) (any, error)
 }
 
 // Ledger keeps the record of what was spent. Record must not block.

@@ -40,6 +40,9 @@ func (g *Gateway) Handler() http.Handler {
 		e.GET("/readyz", g.readyz)
 		e.HEAD("/readyz", g.readyz)
 	}
+	if g.Me != nil {
+		e.GET("/llmgw/v1/me", g.me)
+	}
 	known := g.paths()
 	e.NoRoute(func(c *gin.Context) {
 		if c.Request.Method == http.MethodConnect {

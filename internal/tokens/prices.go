@@ -1,9 +1,11 @@
 package tokens
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -270,6 +272,41 @@ func (p *Prices) String() string {
 	group("tiers", factors)
 	group("above", above)
 	return strings.Join(parts, ", ")
+}
+
+// MarshalJSON implements json.Marshaler: the members that a configuration has, in
+// dollars.
+func (p *Prices) MarshalJSON() ([]byte, error) {
+	rates := func(rates [classes]Rate, set uint32) map[string]any {
+		object := map[string]any{}
+		for c := range classes {
+			if set&(1<<c) != 0 {
+				object[c.String()] = json.Number(rates[c].String())
+			}
+		}
+		return object
+	}
+	all := rates(p.rates, p.set|1<<CachedInput|1<<CacheWrite)
+	calls, factors, above := map[string]any{}, map[string]any{}, map[string]any{}
+	for k := range pieces {
+		if p.billed&(1<<k) != 0 {
+			calls[k.String()] = json.Number(p.pieces[k].String())
+		}
+	}
+	for t := range tiers {
+		if p.tiers[t] > 0 {
+			factors[t.String()] = json.Number(p.tiers[t].String())
+		}
+	}
+	for _, b := range p.bands {
+		above[strconv.FormatInt(int64(b.over), 10)] = rates(b.rates, b.set)
+	}
+	for name, members := range map[string]map[string]any{"per_call": calls, "tiers": factors, "above": above} {
+		if len(members) > 0 {
+			all[name] = members
+		}
+	}
+	return json.Marshal(all)
 }
 
 func ratesText(rates [classes]Rate, set uint32) string {
