@@ -249,10 +249,12 @@ func (a *App) limitLevels(ctx context.Context) []telemetry.Level {
 	for i, l := range limits {
 		levels[i] = telemetry.Level{
 			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Remaining: math.NaN(), Amount: l.Unit.Number(l.Amount),
+			Capacity: l.Unit.Number(l.Capacity()), Per: string(l.Period), Mode: string(l.Mode),
 		}
 		if err == nil {
 			levels[i].Remaining = l.Unit.Number(states[i].Remaining)
-			levels[i].Amount = l.Unit.Number(l.InForce(states[i]).Amount)
+			force := l.InForce(states[i])
+			levels[i].Amount, levels[i].Capacity = l.Unit.Number(force.Amount), l.Unit.Number(force.Capacity())
 		}
 	}
 	return levels

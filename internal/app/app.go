@@ -222,6 +222,7 @@ func (a *App) makeGateway(ctx context.Context, c *config.Config) error {
 		return nil
 	})
 	a.metrics.LimitLevels(a.limitLevels)
+	a.beginAtZero(c)
 	go func() { // a second of work on a busy machine, which no request should wait for
 		defer a.warm.Store(true)
 		if err := a.estimator.Warm(encodingsOf(c)...); err != nil {

@@ -171,8 +171,8 @@ teams: [{name: t, limits: [{name: slots, unit: concurrency, amount: 5}, {name: m
 	}
 	for _, want := range []string{
 		`llmgw_reservations_open 0`, `llmgw_inflight_requests 0`,
-		`llmgw_limit_remaining{name="slots",owner="t",scope="team",unit="concurrency"} 5`,
-		`llmgw_limit_remaining{name="month",owner="t",scope="team",unit="tokens"} 99986`, // of the one that did not fail
+		`llmgw_limit_remaining{mode="enforce",name="slots",owner="t",per="",scope="team",unit="concurrency"} 5`,
+		`llmgw_limit_remaining{mode="enforce",name="month",owner="t",per="month",scope="team",unit="tokens"} 99986`, // of the one that did not fail
 	} {
 		awaitLine(t, a, want)
 	}

@@ -116,6 +116,7 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	}
 	a.client.Reload(compiled.providers)
 	a.gateway.Replace(compiled.rules)
+	a.beginAtZero(c)
 	if old.Enforcement != c.Enforcement {
 		a.turnSwitch(ctx, proxy.Enforcement(c.Enforcement), "the configuration")
 	}

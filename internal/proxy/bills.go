@@ -149,6 +149,7 @@ func (b *bills) book(ctx context.Context, id string, of debtor, rest tokens.Usag
 	e := ledger.Entry{RequestID: id, Team: who.teamName(), KeyID: of.KeyID, Model: of.Model, Endpoint: of.Endpoint, Status: 200, Outcome: string(completed), Usage: rest, ProviderModel: r.Model, User: of.User, Charged: model.amount(budget.Tokens, rest, 0)}
 	if model.Prices != nil {
 		e.MicroUSD = model.amount(budget.USD, rest, 0)
+		g.Metrics.Cost(who.teamName(), p.label(), "", e.MicroUSD)
 	}
 	g.Ledger.Record(e)
 	return nil

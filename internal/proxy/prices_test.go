@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -240,3 +241,38 @@ type textWriter struct{ *strings.Builder }
 
 func (textWriter) Header() http.Header { return http.Header{} }
 func (textWriter) WriteHeader(int)     {}
+
+// An answer says what it cost: in its header where that is known by then, else in
+// its trailer.
+func TestAnAnswerSaysWhatItCost(t *testing.T) {
+	provider := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // the test's own
+		if strings.Contains(string(body), `"stream":true`) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}\n\ndata: [DONE]\n\n")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":5}}`)
+	}
+	for _, priced := range []bool{true, false} {
+		s := dollars("openai", func(p *tokens.Prices) { p.Set(tokens.Input, 2_000_000); p.Set(tokens.Output, 10_000_000) })
+		if !priced {
+			s = setting{}
+		}
+		inHouse(t, s, provider, func(h *house) {
+			for _, stream := range []string{"", `"stream":true,`} {
+				c := h.open(chatPath, `{"model":"m",`+stream+`"messages":[{"role":"user","content":"hi"}]}`)
+				got := c.rest()
+				cost := got.header.Get("X-Llmgw-Cost-Usd")
+				if stream != "" {
+					cost = c.resp.Trailer.Get("X-Llmgw-Cost-Usd")
+				}
+				e := h.entry()
+				if priced && (e.MicroUSD != 64 || cost != "0.000064") || !priced && cost != "" {
+					t.Errorf("priced %v, %s: told %q, and %d micro-dollars are in the log", priced, stream, cost, e.MicroUSD)
+				}
+			}
+		})
+	}
+}

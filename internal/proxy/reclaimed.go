@@ -55,6 +55,7 @@ func (g *Gateway) Book(ended []budget.Ended) {
 			g.Metrics.Reserved(team, model, used.Total()) // what was more came back there
 			g.Metrics.Tokens(team, model, used)
 			g.Metrics.SettlementEstimated(team, model)
+			g.Metrics.Cost(team, model, "", e.Charged[budget.USD])
 		}
 		g.Metrics.RequestEnded(telemetry.RequestLabels{Team: team, Model: model, Endpoint: "unknown", Outcome: string(reclaimed)})
 		g.Ledger.Record(ledger.Entry{

@@ -228,7 +228,7 @@ func (g *Gateway) record(rec *record) {
 		rec.status = http.StatusInternalServerError
 	}
 	rec.ended = time.Now()
-	timing := telemetry.Timing{Total: rec.ended.Sub(rec.began), Overhead: rec.overhead(rec.ended)}
+	timing := telemetry.Timing{Total: rec.ended.Sub(rec.began), Overhead: rec.overhead(rec.ended), TraceID: rec.span.TraceID()}
 	if !rec.first.IsZero() {
 		timing.FirstToken = rec.first.Sub(rec.began)
 	}
@@ -248,12 +248,19 @@ func (g *Gateway) record(rec *record) {
 // recordUse tells of what a call has come to.
 func (g *Gateway) recordUse(rec *record) {
 	team, model := rec.caller.teamName(), rec.model
+	e := rec.entry(team, model, rec.ended)
 	g.recordTokens(rec, team, model)
+	if rec.plan != nil && rec.plan.model.Prices != nil {
+		g.Metrics.Cost(team, model, e.Provider, e.MicroUSD)
+	}
+	if e.Provider != "" && !rec.sent.IsZero() && rec.last.After(rec.sent) {
+		g.Metrics.Provider(e.Provider, model, rec.last.Sub(rec.sent), rec.first.Sub(rec.sent))
+	}
 	rec.span.End(telemetry.Answered{
 		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.ending.usage,
 		Outcome: string(rec.ending.outcome), ErrorType: rec.errorType(),
 	})
-	g.Ledger.Record(rec.entry(team, model, rec.ended))
+	g.Ledger.Record(e)
 }
 
 // learn lets the estimator compare what an answer used with what was estimated.

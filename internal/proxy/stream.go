@@ -13,6 +13,7 @@ import (
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
+	"llmgw/internal/ledger"
 	"llmgw/internal/upstream"
 )
 
@@ -31,6 +32,7 @@ type relayed struct {
 	holds   bool      // a document's start stays here while it may still break
 	held    []byte    // that start
 	begun   bool      // the header was written
+	priced  bool      // and tells what the call costs
 	gone    bool      // the client can no longer be written to
 	after   int64     // bytes read since it left without all of the answer
 	missing int64     // bytes that the document still lacks, or -1 if unknown
@@ -82,6 +84,10 @@ func (a *relayed) writeHead() {
 	if a.resp.Status >= 400 {
 		hint(h, time.Now())
 	}
+	if cost := a.cost(); a.s.done && cost != "" {
+		h[costHeader] = []string{cost}
+		a.priced = true
+	}
 	a.flushes = a.streams || contentLength(a.resp.Header) < 0
 	if a.streams {
 		h.Del("Content-Length") // the meter may hide usage
@@ -90,6 +96,18 @@ func (a *relayed) writeHead() {
 	if a.flushes {
 		a.flush()
 	}
+}
+
+const costHeader = "X-Llmgw-Cost-Usd"
+
+// cost is what the call is charged, in dollars; empty if its model has no prices.
+func (a *relayed) cost() string {
+	p := a.s.plan
+	if p.model.Prices == nil || p.flat {
+		return ""
+	}
+	text, _ := ledger.Dollars(p.model.cost(p.byOperation(a.s.ending.usage))).MarshalJSON() // never fails
+	return string(text)
 }
 
 // contentLength is what h says, or -1.
@@ -286,5 +304,8 @@ func (a *relayed) finish(err error) {
 	copyAnswerHeader(trailer, a.resp.Trailer(), a.rules.Exposure)
 	for name, values := range trailer {
 		a.w.Header()[http.TrailerPrefix+name] = values
+	}
+	if cost := a.cost(); cost != "" && !a.priced {
+		a.w.Header()[http.TrailerPrefix+costHeader] = []string{cost}
 	}
 }

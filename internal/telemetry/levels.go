@@ -15,6 +15,8 @@ type Level struct {
 	// Remaining may be negative, in debt. NaN: not known now.
 	Remaining float64
 	Amount    float64
+	Capacity  float64 // the most that can be left
+	Per, Mode string
 }
 
 const (
@@ -25,8 +27,8 @@ const (
 // levels is the collector of the limits' levels: it reads them when asked, for
 // all scrapes of a second at once, and never makes a scrape wait for long.
 type levels struct {
-	bounds            bounds
-	remaining, amount *prometheus.Desc
+	bounds                      bounds
+	remaining, amount, capacity *prometheus.Desc
 
 	mu      sync.Mutex
 	read    func(context.Context) []Level
@@ -36,11 +38,12 @@ type levels struct {
 }
 
 func newLevels(b bounds) *levels {
-	labels := []string{"scope", "owner", "name", "unit"}
+	labels := []string{"scope", "owner", "name", "unit", "per", "mode"}
 	return &levels{
 		bounds:    b,
 		remaining: prometheus.NewDesc("llmgw_limit_remaining", "What is left of a limit, open reservations subtracted; negative in debt.", labels, nil),
 		amount:    prometheus.NewDesc("llmgw_limit_amount", "What a limit grants in a period; slots of a concurrency limit.", labels, nil),
+		capacity:  prometheus.NewDesc("llmgw_limit_capacity", "The most that can be left of a limit: its burst, or its amount.", labels, nil),
 	}
 }
 
@@ -54,21 +57,23 @@ func (l *levels) use(read func(context.Context) []Level) {
 func (l *levels) Describe(ch chan<- *prometheus.Desc) {
 	ch <- l.remaining
 	ch <- l.amount
+	ch <- l.capacity
 }
 
 // Collect implements prometheus.Collector.
 func (l *levels) Collect(ch chan<- prometheus.Metric) {
-	seen := make(map[[4]string]bool)
+	seen := make(map[[6]string]bool)
 	for _, level := range l.current() {
-		labels := [4]string{
+		labels := [6]string{
 			l.bounds.scope.value(level.Scope), l.bounds.owner.value(level.Owner),
-			l.bounds.limit.value(level.Name), l.bounds.unit.value(level.Unit),
+			l.bounds.limit.value(level.Name), l.bounds.unit.value(level.Unit), level.Per, level.Mode,
 		}
 		if seen[labels] {
 			continue // beyond the bound: two levels cannot share a series
 		}
 		seen[labels] = true
 		ch <- prometheus.MustNewConstMetric(l.amount, prometheus.GaugeValue, level.Amount, labels[:]...)
+		ch <- prometheus.MustNewConstMetric(l.capacity, prometheus.GaugeValue, level.Capacity, labels[:]...)
 		if !math.IsNaN(level.Remaining) {
 			ch <- prometheus.MustNewConstMetric(l.remaining, prometheus.GaugeValue, level.Remaining, labels[:]...)
 		}

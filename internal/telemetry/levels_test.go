@@ -16,7 +16,7 @@ func TestLevelsAreReadOnceASecondForAllScrapes(t *testing.T) {
 		var reads atomic.Int64
 		m.LimitLevels(func(context.Context) []Level {
 			time.Sleep(10 * time.Millisecond)
-			return []Level{{"team", "search", "tpm", "tokens", float64(reads.Add(1)), 100}}
+			return []Level{{"team", "search", "tpm", "tokens", float64(reads.Add(1)), 100, 100, "minute", "enforce"}}
 		})
 		for _, s := range []struct {
 			what  string
@@ -31,7 +31,7 @@ func TestLevelsAreReadOnceASecondForAllScrapes(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if got := scrape(t, m); !strings.Contains(got, `llmgw_limit_remaining{name="tpm"`) {
+					if got := scrape(t, m); !strings.Contains(got, `llmgw_limit_remaining{mode="enforce",name="tpm"`) {
 						t.Errorf("%s: no level is shown", s.what)
 					}
 				})
@@ -55,9 +55,9 @@ func TestAScrapeDoesNotHangWithTheStore(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				return nil
 			}
-			return []Level{{"team", "search", "tpm", "tokens", 7, 100}}
+			return []Level{{"team", "search", "tpm", "tokens", 7, 100, 100, "minute", "enforce"}}
 		})
-		if got := scrape(t, m); !strings.Contains(got, `llmgw_limit_remaining{name="tpm",owner="search",scope="team",unit="tokens"} 7`) {
+		if got := scrape(t, m); !strings.Contains(got, `llmgw_limit_remaining{mode="enforce",name="tpm",owner="search",per="minute",scope="team",unit="tokens"} 7`) {
 			t.Fatal("no level at first")
 		}
 		hang.Store(1)
@@ -89,8 +89,8 @@ func TestAScrapeDoesNotHangWithTheStore(t *testing.T) {
 func TestLevelsBeyondTheBoundShareNoSeries(t *testing.T) {
 	m := NewMetrics(Build{}, 2)
 	m.LimitLevels(func(context.Context) []Level {
-		return []Level{{"team", "a", "tpm", "tokens", 1, 1}, {"team", "b", "tpm", "tokens", 2, 2},
-			{"team", "c", "tpm", "tokens", 3, 3}, {"team", "d", "tpm", "tokens", 4, 4}}
+		return []Level{{"team", "a", "tpm", "tokens", 1, 1, 1, "minute", "enforce"}, {"team", "b", "tpm", "tokens", 2, 2, 2, "minute", "enforce"},
+			{"team", "c", "tpm", "tokens", 3, 3, 3, "minute", "enforce"}, {"team", "d", "tpm", "tokens", 4, 4, 4, "minute", "enforce"}}
 	})
 	got := scrape(t, m)
 	if n := strings.Count(got, "llmgw_limit_remaining{"); n != 3 {

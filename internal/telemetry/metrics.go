@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -30,6 +31,8 @@ type Metrics struct {
 	estimating   *series[string, prometheus.Observer]
 	queueWait    *series[string, prometheus.Observer]
 	spilled      *series[spillKey, prometheus.Counter]
+	cost         *series[costKey, prometheus.Counter]
+	provider     *series[pair, timings]
 	upstream     *series[upstreamKey, prometheus.Counter]
 	remaining    *series[pair, prometheus.Gauge]
 	rests        *series[pair, prometheus.Counter]
@@ -63,6 +66,7 @@ type (
 	}
 	rejectionKey struct{ scope, limit, code, team, mode string }
 	spillKey     struct{ model, from, to string }
+	costKey      struct{ team, model, provider string }
 	upstreamKey  struct {
 		provider string
 		status   int
@@ -125,11 +129,16 @@ func (m *Metrics) registerRequests(r *prometheus.Registry) {
 
 func (m *Metrics) registerTokens(r *prometheus.Registry) {
 	kinds := counters(r, "llmgw_tokens_total",
-		"Tokens used. input and output are totals; cached_input, cache_write and reasoning are parts of them.", "team", "model", "kind")
+		"Tokens used, input and output.", "team", "model", "kind")
+	details := counters(r, "llmgw_token_details_total",
+		"Parts of the tokens used: cached_input and cache_write of the input, reasoning of the output.", "team", "model", "kind")
 	m.tokens = newSeries(func(k pair) tokenCounters {
-		of := func(kind string) prometheus.Counter { return kinds.WithLabelValues(k.a, k.b, kind) }
-		return tokenCounters{of("input"), of("output"), of("cached_input"), of("cache_write"), of("reasoning")}
+		all := func(kind string) prometheus.Counter { return kinds.WithLabelValues(k.a, k.b, kind) }
+		part := func(kind string) prometheus.Counter { return details.WithLabelValues(k.a, k.b, kind) }
+		return tokenCounters{all("input"), all("output"), part("cached_input"), part("cache_write"), part("reasoning")}
 	})
+	cost := counters(r, "llmgw_cost_usd_total", "Dollars that calls cost by the prices of their models; provider none: not known.", "team", "model", "provider")
+	m.cost = newSeries(func(k costKey) prometheus.Counter { return cost.WithLabelValues(k.team, k.model, k.provider) })
 	byTeam := func(name, help string) *series[pair, prometheus.Counter] {
 		vec := counters(r, name, help, "team", "model")
 		return newSeries(func(k pair) prometheus.Counter { return vec.WithLabelValues(k.a, k.b) })
@@ -175,6 +184,11 @@ func (m *Metrics) registerUpstream(r *prometheus.Registry) {
 	m.upstream = newSeries(func(k upstreamKey) prometheus.Counter {
 		return answers.WithLabelValues(k.provider, statusLabel(k.status))
 	})
+	whole := histograms(r, "llmgw_provider_seconds", "From sending a call to a provider to the end of its answer.",
+		[]float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}, "provider", "model")
+	begun := histograms(r, "llmgw_provider_first_token_seconds", "From sending a call to a provider to the first byte of its answer.",
+		[]float64{.01, .025, .05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}, "provider", "model")
+	m.provider = newSeries(func(k pair) timings { return timings{whole.WithLabelValues(k.a, k.b), begun.WithLabelValues(k.a, k.b)} })
 	remaining := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "llmgw_upstream_remaining", Help: "What a provider said is left of its own limits."}, []string{"provider", "unit"})
 	r.MustRegister(remaining)
@@ -212,6 +226,13 @@ func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
+// Native histograms stand beside the classic ones, for a Prometheus that asks for
+// them: buckets of 10 %, a bounded number of them.
+const (
+	nativeFactor  = 1.1
+	nativeBuckets = 100
+)
+
 func counters(r *prometheus.Registry, name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	r.MustRegister(vec)
@@ -219,7 +240,10 @@ func counters(r *prometheus.Registry, name, help string, labels ...string) *prom
 }
 
 func histograms(r *prometheus.Registry, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets, NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
 	r.MustRegister(vec)
 	return vec
 }

@@ -50,6 +50,9 @@ func everything(m *Metrics) {
 	m.EstimateRatio("gpt-4o", 0.97)
 	m.EstimateSeconds("gpt-4o", 40*time.Microsecond)
 	m.QueueWait("openai", 20*time.Millisecond)
+	m.Cost("search", "gpt-4o", "openai", 2_500_000)
+	m.Provider("openai", "gpt-4o", 2*time.Second, time.Second)
+	m.Configured("ads", "gpt-4o", []string{"openai"})
 	m.UpstreamRequest("openai", 200)
 	m.UpstreamRequest("openai", 0)
 	m.UpstreamRemaining("openai", "requests", 4999)
@@ -63,7 +66,7 @@ func everything(m *Metrics) {
 	m.ConfigReloaded(true)
 	m.LimitDrift(2)
 	m.LimitLevels(func(context.Context) []Level {
-		return []Level{{"team", "search", "tpm", "tokens", -12, 100000}, {"gateway", "", "usd", "usd", 1.25, 500}}
+		return []Level{{"team", "search", "tpm", "tokens", -12, 100000, 200000, "minute", "enforce"}, {"gateway", "", "usd", "usd", 1.25, 500, 500, "month", "shadow"}}
 	})
 }
 
@@ -75,18 +78,24 @@ func TestEveryMetricOfTheProductIsShownWithItsLabels(t *testing.T) {
 		`llmgw_requests_total{endpoint="/v1/chat/completions",model="gpt-4o",outcome="completed",status="200",team="search"} 1`,
 		`llmgw_tokens_total{kind="input",model="gpt-4o",team="search"} 10`,
 		`llmgw_tokens_total{kind="output",model="gpt-4o",team="search"} 7`,
-		`llmgw_tokens_total{kind="cached_input",model="gpt-4o",team="search"} 4`,
-		`llmgw_tokens_total{kind="cache_write",model="gpt-4o",team="search"} 3`,
-		`llmgw_tokens_total{kind="reasoning",model="gpt-4o",team="search"} 2`,
+		`llmgw_cost_usd_total{model="gpt-4o",provider="openai",team="search"} 2.5`,
+		`llmgw_cost_usd_total{model="gpt-4o",provider="openai",team="ads"} 0`,
+		`llmgw_tokens_total{kind="output",model="gpt-4o",team="ads"} 0`,
+		`llmgw_provider_seconds_sum{model="gpt-4o",provider="openai"} 2`,
+		`llmgw_provider_first_token_seconds_sum{model="gpt-4o",provider="openai"} 1`,
+		`llmgw_limit_capacity{mode="enforce",name="tpm",owner="search",per="minute",scope="team",unit="tokens"} 200000`,
+		`llmgw_token_details_total{kind="cached_input",model="gpt-4o",team="search"} 4`,
+		`llmgw_token_details_total{kind="cache_write",model="gpt-4o",team="search"} 3`,
+		`llmgw_token_details_total{kind="reasoning",model="gpt-4o",team="search"} 2`,
 		`llmgw_settlements_estimated_total{model="gpt-4o",team="search"} 1`,
 		`llmgw_reserved_tokens_total{model="gpt-4o",team="search"} 100`,
 		`llmgw_refunded_tokens_total{model="gpt-4o",team="search"} 83`,
 		`llmgw_overrun_tokens_total{model="gpt-4o",team="search"} 5`,
 		`llmgw_reservations_open 4`,
 		`llmgw_reservations_total{result="settled"} 2`,
-		`llmgw_limit_remaining{name="tpm",owner="search",scope="team",unit="tokens"} -12`,
-		`llmgw_limit_amount{name="tpm",owner="search",scope="team",unit="tokens"} 100000`,
-		`llmgw_limit_remaining{name="usd",owner="",scope="gateway",unit="usd"} 1.25`,
+		`llmgw_limit_remaining{mode="enforce",name="tpm",owner="search",per="minute",scope="team",unit="tokens"} -12`,
+		`llmgw_limit_amount{mode="enforce",name="tpm",owner="search",per="minute",scope="team",unit="tokens"} 100000`,
+		`llmgw_limit_remaining{mode="shadow",name="usd",owner="",per="month",scope="gateway",unit="usd"} 1.25`,
 		`llmgw_rejections_total{code="rate_limit_exceeded",limit="tpm",mode="enforce",scope="team",team="search"} 1`,
 		`llmgw_estimate_ratio_bucket{model="gpt-4o",le="0.98"} 1`,
 		`llmgw_estimate_ratio_bucket{model="gpt-4o",le="0.95"} 0`,
@@ -228,7 +237,7 @@ func TestTheHotPathDoesNotAllocate(t *testing.T) {
 	for what, call := range map[string]func(){
 		"RequestDone": func() {
 			m.RequestDone(RequestLabels{"search", "gpt-4o", "/v1/chat/completions", 200, "completed"},
-				Timing{time.Second, time.Millisecond, time.Second})
+				Timing{Total: time.Second, Overhead: time.Millisecond, FirstToken: time.Second})
 		},
 		"Tokens":          func() { m.Tokens("search", "gpt-4o", tokens.Usage{Input: 10, Output: 7}) },
 		"Reserved":        func() { m.Reserved("search", "gpt-4o", 10) },
@@ -255,7 +264,7 @@ func BenchmarkOneRequest(b *testing.B) {
 			m.Tokens("search", "gpt-4o", tokens.Usage{Input: 10, Output: 7})
 			m.Refunded("search", "gpt-4o", 83)
 			m.RequestDone(RequestLabels{"search", "gpt-4o", "/v1/chat/completions", 200, "completed"},
-				Timing{time.Second, time.Millisecond, time.Second})
+				Timing{Total: time.Second, Overhead: time.Millisecond, FirstToken: time.Second})
 			m.Inflight(-1)
 		}
 	})

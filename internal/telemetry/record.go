@@ -26,17 +26,27 @@ type Timing struct {
 	Total      time.Duration
 	Overhead   time.Duration // what the gateway itself took
 	FirstToken time.Duration // until the answer's first byte
+	TraceID    string        // the exemplar's; empty: not traced
+}
+
+// observe notes d, with the trace as its exemplar.
+func (t Timing) observe(o prometheus.Observer, d time.Duration) {
+	if e, ok := o.(prometheus.ExemplarObserver); ok && t.TraceID != "" {
+		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": t.TraceID})
+		return
+	}
+	o.Observe(d.Seconds())
 }
 
 // RequestDone counts a request that ended.
 func (m *Metrics) RequestDone(l RequestLabels, t Timing) {
 	m.RequestEnded(l)
 	seconds := m.timings.of(m.bounds.model.value(l.Model))
-	seconds.total.Observe(t.Total.Seconds())
+	t.observe(seconds.total, t.Total)
 	if t.FirstToken > 0 {
-		seconds.firstToken.Observe(t.FirstToken.Seconds())
+		t.observe(seconds.firstToken, t.FirstToken)
 	}
-	m.overhead.Observe(max(0, t.Overhead).Seconds())
+	t.observe(m.overhead, max(0, t.Overhead))
 }
 
 // RequestEnded counts a request of which no time is known: its gateway died.
@@ -61,6 +71,38 @@ func (m *Metrics) Tokens(team, model string, u tokens.Usage) {
 	add(c.cached, u.CachedInput)
 	add(c.written, u.CacheWrite)
 	add(c.reasoning, u.Reasoning)
+}
+
+// Cost counts what a call cost, in millionths of a dollar; an empty provider is not
+// known.
+func (m *Metrics) Cost(team, model, provider string, microUSD int64) {
+	if provider == "" {
+		provider = "none"
+	}
+	m.cost.of(costKey{m.bounds.team.value(team), m.bounds.model.value(model), m.bounds.provider.value(provider)}).Add(float64(max(0, microUSD)) / 1e6)
+}
+
+// Provider notes how long a provider took for an answer to a call for model, and
+// until its first byte.
+func (m *Metrics) Provider(provider, model string, whole, first time.Duration) {
+	seconds := m.provider.of(pair{m.bounds.provider.value(provider), m.bounds.model.value(model)})
+	seconds.total.Observe(whole.Seconds())
+	seconds.firstToken.Observe(first.Seconds())
+}
+
+// Configured makes the counters of a team and a model begin at 0: one that is first
+// seen at 1 has not risen, for Prometheus. providers are those of a model with
+// prices.
+func (m *Metrics) Configured(team, model string, providers []string) {
+	k := m.teamModel(team, model)
+	m.tokens.of(k)
+	m.reserved.of(k)
+	m.refunded.of(k)
+	m.overrun.of(k)
+	m.settlements.of(k)
+	for _, p := range providers {
+		m.Cost(team, model, p, 0)
+	}
 }
 
 // SettlementEstimated counts a request whose usage was counted by ourselves.
