@@ -13,6 +13,7 @@
 //	admin.go        what the admin plane asks of the others
 //	switch.go       the main switch
 //	derive.go       what operators change at run time, put in force
+//	alerts.go       what alerts look at, and where they go
 //	sync.go         what all gateways of one Redis share, kept up to date
 //	estimate.go     what a request would reserve, for who asks without a gateway
 package app
@@ -242,6 +243,7 @@ func (a *App) Run(ctx context.Context) error {
 	loops.Go(func() { a.watchConfig(background) })
 	loops.Go(func() { a.synchronize(background) })
 	loops.Go(func() { a.followChanges(background) })
+	loops.Go(func() { a.newAlerts().Run(background) })
 	loops.Go(func() { a.client.Share(background, a.backing.shared) })
 	a.greet()
 	err := a.serve(ctx)

@@ -31,6 +31,7 @@ type sharedStore interface {
 	FieldsOf(ctx context.Context, names []string) ([]map[string]string, error)
 	Set(ctx context.Context, name, field, value string) error
 	SetAll(ctx context.Context, name string, fields map[string]string) error
+	Swap(ctx context.Context, name, field, old, value string) (bool, error)
 	Delete(ctx context.Context, name, field string) error
 	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
 }

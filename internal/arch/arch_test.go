@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/telemetry", "internal/dialect/...", "internal/budget"},
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared", "internal/changes"},
 	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},
-	{"internal/tenant", "internal/estimate/...", "internal/upstream/...", "internal/books", "internal/budget/lease"},
+	{"internal/tenant", "internal/alerts", "internal/estimate/...", "internal/upstream/...", "internal/books", "internal/budget/lease"},
 	{"internal/ledger"},
 	{"internal/proxy", "internal/admin"},
 	{"internal/config"},
@@ -46,7 +46,7 @@ var confined = map[string][]string{
 	"github.com/pressly/goose":            {"internal/database"},
 	"go.yaml.in/yaml":                     {"internal/config"},
 	"github.com/aws/aws-sdk-go-v2":        {"internal/dialect/bedrock", "internal/upstream"},
-	"net/http":                            {"internal/telemetry", "internal/tenant", "internal/upstream", "internal/proxy", "internal/admin", "internal/fakellm", "internal/app", "cmd/llmgw", "internal/dialect/bedrock"},
+	"net/http":                            {"internal/telemetry", "internal/tenant", "internal/upstream", "internal/alerts", "internal/proxy", "internal/admin", "internal/fakellm", "internal/app", "cmd/llmgw", "internal/dialect/bedrock"},
 	"pgregory.net/rapid":                  {},
 	"go.uber.org/goleak":                  {},
 }

@@ -33,6 +33,7 @@ type Config struct {
 	Telemetry   Telemetry
 	Providers   []Provider
 	Models      []Model
+	Alerts      Alerts
 	Limits      []*budget.Limit // of the whole gateway
 	Passthrough []Passthrough
 	Teams       []Team

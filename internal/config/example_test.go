@@ -178,7 +178,7 @@ func TestAFileThatSaysNothingHasTheDocumentedDefaults(t *testing.T) {
 func withoutExamples(c *Config) Config {
 	small := *c
 	small.Server.TrustedProxies, small.Server.AdminToken, small.Server.AdminHosts = nil, "", nil
-	small.Server.Admins = nil
+	small.Server.Admins, small.Alerts = nil, Alerts{}
 	small.Store.Kind = "memory"
 	small.Providers, small.Models, small.Teams = nil, nil, nil
 	small.Limits, small.Passthrough, small.Warnings = nil, nil, nil

@@ -93,6 +93,7 @@ func (d *decoder) config(root *node) *Config {
 		"server":      d.server(&c.Server),
 		"store":       d.store(&c.Store),
 		"records":     d.records(&c.Records),
+		"alerts":      d.alerts(&c.Alerts),
 		"enforcement": set(d, &c.Enforcement, oneOf(Enforce, Shadow, Off)),
 		"telemetry":   d.telemetry(&c.Telemetry),
 		"providers":   setList(d, &c.Providers, d.provider),

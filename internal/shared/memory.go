@@ -77,6 +77,26 @@ func (m *Memory) SetAll(ctx context.Context, name string, fields map[string]stri
 	return nil
 }
 
+// Swap puts value in the place of old, where "" is no field, and reports whether old
+// was there.
+func (m *Memory) Swap(ctx context.Context, name, field, old, value string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.open(name)
+	if t.fields[field] != old {
+		return false, nil
+	}
+	if value == "" {
+		delete(t.fields, field)
+	} else {
+		t.fields[field] = value
+	}
+	return true, nil
+}
+
 // Delete removes a field; it is no error if there is none.
 func (m *Memory) Delete(ctx context.Context, name, field string) error {
 	if err := ctx.Err(); err != nil {

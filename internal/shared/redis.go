@@ -16,6 +16,9 @@ import (
 //go:embed add.lua
 var addSource string
 
+//go:embed swap.lua
+var swapSource string
+
 // readsAtOnce bounds how many maps travel in one pipeline.
 const readsAtOnce = 500
 
@@ -25,12 +28,13 @@ type Redis struct {
 	client redis.UniversalClient
 	prefix string
 	add    *redis.Script
+	swap   *redis.Script
 }
 
 // NewRedis returns the maps that client's Redis holds under keys that begin
 // with prefix.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
-	return &Redis{client: client, prefix: prefix, add: redis.NewScript(addSource)}
+	return &Redis{client: client, prefix: prefix, add: redis.NewScript(addSource), swap: redis.NewScript(swapSource)}
 }
 
 // Fields returns the map called name; empty if there is none.
@@ -77,6 +81,16 @@ func (r *Redis) SetAll(ctx context.Context, name string, fields map[string]strin
 		return fmt.Errorf("set %d fields of %s: %w", len(fields), name, err)
 	}
 	return nil
+}
+
+// Swap puts value in the place of old, where "" is no field, and reports whether old
+// was there. After an error it may or may not have been done.
+func (r *Redis) Swap(ctx context.Context, name, field, old, value string) (bool, error) {
+	done, err := r.swap.Run(ctx, r.client, []string{r.key(name)}, field, old, value).Int()
+	if err != nil {
+		return false, fmt.Errorf("swap %q of %s: %w", field, name, err)
+	}
+	return done == 1, nil
 }
 
 // Delete removes a field; it is no error if there is none.

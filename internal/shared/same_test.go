@@ -31,6 +31,20 @@ func TestMemoryAndRedisAreTheSame(t *testing.T) {
 		case 1:
 			what = fmt.Sprintf("Delete(%s, %s)", name, field)
 			do = func(s store) error { return s.Delete(t.Context(), name, field) }
+		case 5:
+			old, value := pick("12", "text", "", "9"), pick("text", "", "9", "12")
+			what = fmt.Sprintf("Swap(%s, %s, %q, %q)", name, field, old, value)
+			do = func(s store) error {
+				ok, err := s.Swap(t.Context(), name, field, old, value)
+				if err == nil && !ok {
+					err = errors.New("something else is there")
+				}
+				return err
+			}
+		case 6:
+			value := pick("12", "more")
+			what = fmt.Sprintf("SetAll(%s, %s, n: %q)", name, field, value)
+			do = func(s store) error { return s.SetAll(t.Context(), name, map[string]string{field: value, "m": value}) }
 		case 2, 3, 4:
 			batch, writer, delta := 1+random.Int64N(50), pick("gw1", "gw2"), deltas[random.IntN(len(deltas))]
 			what = fmt.Sprintf("AddOnce(%s, %s, %d, %s: %d)", name, writer, batch, field, delta)
