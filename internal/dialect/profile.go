@@ -34,7 +34,7 @@ type Profile struct {
 
 	// WriteLimit writes in the API's own headers how a client's limit stands. nil:
 	// the function WriteLimit does.
-	WriteLimit func(h Header, l Level)
+	WriteLimit func(v *Values, l Level)
 	Signals    Signals
 	Listing    Listing
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"llmgw/internal/budget"
@@ -46,20 +47,27 @@ func writeLimits(h http.Header, api *dialect.Profile, lines []budget.Line, v bud
 		write = dialect.WriteLimit
 	}
 	t := tightestOf(lines, v.Lines)
+	fields := limitFields.Get().(*dialect.Values)
+	defer limitFields.Put(fields)
+	fields.Reset()
 	for u, i := range t {
 		if i >= 0 {
 			s := v.Lines[i]
-			write(dialect.Header(h), dialect.Level{
+			write(fields, dialect.Level{
 				Unit: string(units[u]), Limit: lines[i].Limit.InForce(s).Amount, Remaining: s.Remaining, Reset: s.Reset, At: v.At,
 			})
 		}
 	}
-	draftLimits(h, lines, v, t)
+	draftLimits(fields, lines, v, t)
+	fields.Set(dialect.Header(h))
 }
+
+// limitFields are kept from one answer to the next.
+var limitFields = sync.Pool{New: func() any { return new(dialect.Values) }}
 
 // draftLimits writes RateLimit-Policy and RateLimit: a list with one item for
 // each unit. The draft knows no unit of tokens; ours have a vendor's prefix.
-func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightest) {
+func draftLimits(fields *dialect.Values, lines []budget.Line, v budget.Verdict, t tightest) {
 	var space [2][160]byte
 	policy, state := space[0][:0], space[1][:0]
 	for _, i := range t {
@@ -83,8 +91,8 @@ func draftLimits(h http.Header, lines []budget.Line, v budget.Verdict, t tightes
 	if len(policy) == 0 {
 		return
 	}
-	h["Ratelimit-Policy"] = []string{string(policy)}
-	h["Ratelimit"] = []string{string(state)}
+	fields.AddBytes("Ratelimit-Policy", policy)
+	fields.AddBytes("Ratelimit", state)
 }
 
 // resetOf is the draft's effective window: the wait of the line that refuses,

@@ -40,22 +40,23 @@ var profile = dialect.Profile{
 
 // writeLimit writes a client's limit in Anthropic's headers, which have a time
 // where others have a duration.
-func writeLimit(h dialect.Header, l dialect.Level) {
-	var prefix string
+func writeLimit(v *dialect.Values, l dialect.Level) {
 	switch l.Unit {
 	case "requests":
-		prefix = "Anthropic-Ratelimit-Requests"
+		write(v, l, "Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset")
 	case "tokens":
-		prefix = "Anthropic-Ratelimit-Tokens"
+		write(v, l, "Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset")
 	case "input_tokens":
-		prefix = "Anthropic-Ratelimit-Input-Tokens"
+		write(v, l, "Anthropic-Ratelimit-Input-Tokens-Limit", "Anthropic-Ratelimit-Input-Tokens-Remaining", "Anthropic-Ratelimit-Input-Tokens-Reset")
 	case "output_tokens":
-		prefix = "Anthropic-Ratelimit-Output-Tokens"
-	default:
-		return
+		write(v, l, "Anthropic-Ratelimit-Output-Tokens-Limit", "Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset")
 	}
-	l.Numbers(h, prefix+"-Limit", prefix+"-Remaining")
-	h[prefix+"-Reset"] = []string{l.At.Add(dialect.RoundUp(l.Reset, time.Second)).UTC().Format(time.RFC3339)}
+}
+
+func write(v *dialect.Values, l dialect.Level, limit, remaining, reset string) {
+	l.Numbers(v, limit, remaining)
+	var text [len(time.RFC3339)]byte
+	v.AddBytes(reset, l.At.Add(dialect.RoundUp(l.Reset, time.Second)).UTC().AppendFormat(text[:0], time.RFC3339))
 }
 
 func page(models []dialect.Listed) any {

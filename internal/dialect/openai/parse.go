@@ -53,7 +53,11 @@ func Parse(name, model string, r dialect.Request) (*dialect.Call, error) {
 
 // multipart returns the boundary of a form.
 func multipart(h dialect.Header) (boundary string, ok bool) {
-	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	value := h.Get("Content-Type")
+	if !strings.Contains(value, ";") { // there is no boundary
+		return "", strings.EqualFold(strings.TrimSpace(value), "multipart/form-data")
+	}
+	kind, params, err := mime.ParseMediaType(value)
 	return params["boundary"], err == nil && kind == "multipart/form-data"
 }
 

@@ -16,7 +16,6 @@
 package watch
 
 import (
-	"mime"
 	"strings"
 
 	"llmgw/internal/dialect"
@@ -86,10 +85,7 @@ func (api *API) format(c *dialect.Call, a dialect.Answer) stream.Format {
 }
 
 func contentType(h dialect.Header) string {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil {
-		kind, _, _ = strings.Cut(h.Get("Content-Type"), ";")
-	}
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
