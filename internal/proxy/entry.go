@@ -45,7 +45,10 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	if rec.caller.Key != nil {
 		e.KeyID, e.User = rec.caller.Key.ID, rec.caller.User
 	}
-	e.Attempts, e.Tries, e.Degraded = len(rec.tries), rec.tries, rec.held.verdict.Degraded
+	if s := rec.settlement; s != nil {
+		e.Attempts, e.Tries = len(s.tries), s.tries
+	}
+	e.Degraded = rec.held.verdict.Degraded
 	if rec.plan == nil {
 		e.Asked = cut(rec.wanted)
 	}

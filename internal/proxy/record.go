@@ -13,7 +13,6 @@ import (
 	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
-	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
@@ -51,7 +50,6 @@ type record struct {
 
 	target   upstream.Target
 	attempts int
-	tries    []ledger.Try
 	queued   time.Duration // waiting for the provider's turn
 	asked    time.Time     // when the call was given to upstream
 	sent     time.Time     // when the last try was sent
@@ -64,17 +62,25 @@ type record struct {
 func (g *Gateway) begin(w http.ResponseWriter, r *http.Request, rt route) *record {
 	g.inflight.Add(1)
 	g.Metrics.Inflight(1)
-	var random [12]byte
-	_, _ = rand.Read(random[:]) // never fails
-	rec := &record{id: "req_" + hex.EncodeToString(random[:]), route: rt, client: r.Context(), model: "other", began: time.Now()}
+	rec := &record{id: newID(), route: rt, client: r.Context(), model: "other", began: time.Now()}
 	_, rec.span = g.Tracing.Start(r.Context(), r.Header, r.Method, braced(rt.endpoint.Pattern))
 	h := w.Header()
-	h[requestIDHeader] = []string{rec.id}
-	h["X-Request-Id"] = []string{rec.id}
+	id := []string{rec.id}
+	h[requestIDHeader], h["X-Request-Id"] = id, id
 	if !g.StoreUp() {
 		h["X-Llmgw-Degraded"] = []string{"true"}
 	}
 	return rec
+}
+
+// newID is the id of a request that nobody has yet.
+func newID() string {
+	const prefix = "req_"
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // never fails
+	var id [len(prefix) + 2*len(random)]byte
+	hex.Encode(id[copy(id[:], prefix):], random[:])
+	return string(id[:])
 }
 
 // planned tells the client what was estimated.
@@ -200,15 +206,6 @@ func tellWait(w http.ResponseWriter, d time.Duration) {
 
 // modelThere is the model as the target names it; empty where none is named.
 func (rec *record) modelThere() string { return cmp.Or(rec.target.Model, rec.plan.call.Model) }
-
-// tried notes a try at a provider.
-func (rec *record) tried(t upstream.Target, status int, err *fault.Error, took time.Duration) {
-	tried := ledger.Try{Provider: t.Provider.Name, ProviderModel: cmp.Or(t.Model, rec.plan.call.Model), Status: status, MS: float64(took.Microseconds()) / 1000}
-	if err != nil {
-		tried.Code = string(err.Code)
-	}
-	rec.tries = append(rec.tries, tried)
-}
 
 // clientGone tells whether the client has left.
 func (rec *record) clientGone() bool { return rec.client.Err() != nil }

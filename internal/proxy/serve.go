@@ -104,7 +104,7 @@ func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
 	line := newLifeline(r.Context(), rules)
 	defer line.end()
-	ctx, span := rec.span.Upstream(s.watch(line.ctx), string(p.call.Endpoint.Operation), p.call.Header)
+	ctx, span := rec.span.Upstream(line.ctx, string(p.call.Endpoint.Operation), p.call.Header)
 	defer func() { rec.endUpstream(span, s.ending.usage) }()
 
 	rec.asking = g.background.asks(p.call)
@@ -236,7 +236,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 		Model: p.label(), SpillAfter: p.model.SpillAfter,
 		Input: p.estimate.Shown().Input, Output: p.estimate.Output, // a provider judges by the body, too
 		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
-		Counter: p.counters(g.Estimator), Failed: rec.settlement.failed, Tried: rec.tried,
+		Counter: p.counters(g.Estimator), Watcher: rec.settlement,
 		Check: g.checkOf(p),
 	}
 	if p.maxWait >= 0 {

@@ -1,14 +1,14 @@
 package proxy
 
 import (
-	"context"
-	"net/http/httptrace"
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
+	"llmgw/internal/ledger"
 	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
 )
@@ -20,9 +20,9 @@ type settlement struct {
 	held     reservation
 	done     bool
 	ending   ending
-	goesOn   string    // the response that goes on without the call; else empty
-	reported time.Time // the last progress report
-	trace    httptrace.ClientTrace
+	goesOn   string       // the response that goes on without the call; else empty
+	reported time.Time    // the last progress report
+	tries    []ledger.Try // that were sent
 	sent     atomic.Bool  // a try's request was written whole, and has not failed
 	lost     ending       // what tries used that timed out, and were given up
 	answered tokens.Usage // of ending: without what is lost
@@ -58,32 +58,37 @@ func (s *settlement) charge(e ending) {
 	s.gateway.freed(s.plan.lines, used)
 }
 
-// watch returns a context by which s learns that a request was written.
-func (s *settlement) watch(ctx context.Context) context.Context {
-	s.trace.WroteRequest = s.wrote
-	return httptrace.WithClientTrace(ctx, &s.trace)
-}
-
-// wrote notes that a request was written, and tells what a crash is to charge
-// from then until an answer begins. It is called while others use s.
-func (s *settlement) wrote(info httptrace.WroteRequestInfo) {
-	s.sent.Store(info.Err == nil)
-	if info.Err != nil || s.held.Reservation == nil {
+// Wrote implements upstream.Watcher. It reports what a crash is to charge from now
+// until an answer begins. It is called while others use s.
+func (s *settlement) Wrote(err error) {
+	s.sent.Store(err == nil)
+	if err != nil || s.held.Reservation == nil {
 		return
 	}
 	e := leftEarly(s.plan, 0, clientGone)
 	s.held.Sent(s.plan.amounts(e.usage, e.requests))
 }
 
-// failed notes that what was written to a target has come to nothing: until
+// Failed implements upstream.Watcher: what was written to a target has come to nothing: until
 // another try is written, the call costs no more. A try that we gave up since it
 // took too long has cost what such calls cost: its provider worked on it.
-func (s *settlement) failed(t upstream.Target, err *fault.Error) {
+func (s *settlement) Failed(t upstream.Target, err *fault.Error) {
 	if sent := s.sent.Swap(false); !sent || err == nil || err.Code != fault.UpstreamTimeout {
 		return
 	}
 	e := leftEarly(s.plan, max(0, slices.Index(s.plan.targets, t)), timedOut)
 	s.lost = s.withLost(e)
+}
+
+// Tried implements upstream.Watcher.
+func (s *settlement) Tried(t upstream.Target, status int, err *fault.Error, took time.Duration) {
+	tried := ledger.Try{
+		Provider: t.Provider.Name, ProviderModel: cmp.Or(t.Model, s.plan.call.Model), Status: status, MS: float64(took.Microseconds()) / 1000,
+	}
+	if err != nil {
+		tried.Code = string(err.Code)
+	}
+	s.tries = append(s.tries, tried)
 }
 
 // withLost is e and what was lost before.

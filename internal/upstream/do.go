@@ -99,12 +99,12 @@ func (r *run) try(i int, how choice) outcome {
 	r.attempts++
 	began := time.Now()
 	o = r.client.exchange(r.ctx, r, a)
-	if r.job.Tried != nil {
+	if r.job.Watcher != nil {
 		status := 0
 		if o.response != nil {
 			status = o.response.Status
 		}
-		r.job.Tried(t, status, o.err, time.Since(began))
+		r.job.Watcher.Tried(t, status, o.err, time.Since(began))
 	}
 	return o
 }
@@ -228,8 +228,8 @@ func (r *run) note(i int, o outcome) bool {
 
 // failed tells that a try that was sent has failed.
 func (r *run) failed(o outcome) {
-	if r.job.Failed != nil {
-		r.job.Failed(o.target, o.err)
+	if r.job.Watcher != nil {
+		r.job.Watcher.Failed(o.target, o.err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -57,8 +56,8 @@ func (c *Client) tryOnce(ctx context.Context, r *run, a attempt) outcome {
 		return outcome{err: fault.From(err)}
 	}
 	sent := time.Now()
-	resp, failed, err := send(ctx, a.connections, p, out) //nolint:bodyclose // its Response is closed
-	if err != nil {                                       // the caller left
+	resp, failed, err := send(ctx, a.connections, p, out, r.job.Watcher) //nolint:bodyclose // its Response is closed
+	if err != nil {                                                      // the caller left
 		a.turn.settle(1, p.flavor().Quota.Arrival(r.job.Input, 0))
 		return outcome{err: fault.From(err)}
 	}
@@ -97,7 +96,7 @@ func (r *run) response(a attempt, resp *http.Response, out dialect.Outbound) *Re
 	answer := &Response{
 		Status: resp.StatusCode, Header: resp.Header, Body: resp.Body,
 		Target: a.target, Attempts: r.attempts, QueueWait: r.waited, HeaderAt: time.Now(),
-		http: resp, key: a.key, ended: sync.OnceFunc(func() { a.state.inflight.Add(-1) }), turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
+		http: resp, key: a.key, state: a.state, turn: a.turn, model: a.target.model(r.job), kept: keeps(a.target.Provider, r.job),
 	}
 	answer.Meter = answer.meter(r.job, out)
 	return answer

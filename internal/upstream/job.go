@@ -36,13 +36,8 @@ type Job struct {
 	// Counter returns what counts the output of a target's answer without usage.
 	// Not nil.
 	Counter func(Target) dialect.Counter
-	// Failed is called when a try that was sent to a target has failed: with why,
-	// or nil if the provider answered with an error. May be nil.
-	Failed func(Target, *fault.Error)
-	// Tried is told of each try that was sent, when it has an answer's header or
-	// none will come: the status, 0 without an answer, the error, nil with a good
-	// one, and how long it took. May be nil.
-	Tried func(t Target, status int, err *fault.Error, took time.Duration)
+	// Watcher sees the tries of the job. May be nil.
+	Watcher Watcher
 	// Check returns why the job is refused by now, or nil; it is called while the
 	// job waits, and Do then returns its error. It must not block, and is called
 	// by others. nil: the job stays allowed.
@@ -50,6 +45,20 @@ type Job struct {
 	// CapOutput is written into the request as its bound on output if it set
 	// none. 0: nothing is written.
 	CapOutput tokens.Count
+}
+
+// Watcher sees the tries of a job. Its methods must not block.
+type Watcher interface {
+	// Wrote is called when a try's request was written, or could not be, with why.
+	// The transport calls it while Do runs.
+	Wrote(err error)
+	// Failed is called when a try that was sent to a target has failed: with why,
+	// or nil if the provider answered with an error.
+	Failed(t Target, err *fault.Error)
+	// Tried is called for each try that was sent, when it has an answer's header or
+	// none will come: with the status, 0 without an answer, the error, nil with a
+	// good one, and how long it took.
+	Tried(t Target, status int, err *fault.Error, took time.Duration)
 }
 
 // tokens is what p counts of the job when it arrives.

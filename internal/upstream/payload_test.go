@@ -86,7 +86,7 @@ func TestASmallPayloadIsACopyAndOneWrite(t *testing.T) {
 	}}
 	defer tr.CloseIdleConnections()
 	out := dialect.Outbound{Method: http.MethodPost, URL: server.URL, Body: [][]byte{[]byte("one"), []byte(strings.Repeat("x", 1000))}}
-	resp, failed, err := send(t.Context(), newConnections(tr), provider("a", nil), out)
+	resp, failed, err := send(t.Context(), newConnections(tr), provider("a", nil), out, nil)
 	if failed != nil || err != nil {
 		t.Fatalf("send: %v, %v", failed, err)
 	}

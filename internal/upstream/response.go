@@ -3,6 +3,7 @@ package upstream
 import (
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/dialect"
@@ -32,10 +33,11 @@ type Response struct {
 	look  look
 	http  *http.Response
 	key   *key
-	ended func() // counts the call as ended, once
-	turn  *turn  // nil: nothing is left to settle
-	model string // as the provider names it
-	kept  bool   // the provider goes on counting what it counted at arrival
+	state *state
+	ended atomic.Bool // the call counts as ended
+	turn  *turn       // nil: nothing is left to settle
+	model string      // as the provider names it
+	kept  bool        // the provider goes on counting what it counted at arrival
 }
 
 // Trailer is what the provider sent after the body; complete once Body was read
@@ -61,7 +63,9 @@ func (r *Response) Settle(used tokens.Usage) {
 // settled, the estimate is charged. Closing twice has no effect.
 func (r *Response) Close() error {
 	r.turn.full()
-	r.ended()
+	if !r.ended.Swap(true) {
+		r.state.inflight.Add(-1)
+	}
 	return r.Body.Close()
 }
 

@@ -49,14 +49,14 @@ func TestOnlyWhatCanBeCuredIsTriedAgain(t *testing.T) {
 			tr := &script{answers: map[string][]answer{"a": {s.first, ok}}}
 			w := &watcher{}
 			p := provider("a", nil)
-			j, failed := job("r", Target{Provider: p, Weight: 1}), 0
-			j.Failed = func(Target, *fault.Error) { failed++ }
+			j, failed := job("r", Target{Provider: p, Weight: 1}), failures(0)
+			j.Watcher = &failed
 			r, err := client(t, nil, tr, w, p).Do(t.Context(), j)
 			if err != nil {
 				t.Errorf("%s: %v", s.what, err)
 				return
 			}
-			if s.tries > 1 && failed != s.tries-1 {
+			if s.tries > 1 && int(failed) != s.tries-1 {
 				t.Errorf("%s: told of %d failures, want %d", s.what, failed, s.tries-1)
 			}
 			if r.Status != s.status || len(tr.sent) != s.tries || r.Attempts != s.tries {
@@ -210,3 +210,12 @@ func TestAfterARefusalNobodyIsSentBeforeItsTime(t *testing.T) {
 		m.idle(t)
 	})
 }
+
+// failures counts the tries of a job that failed.
+type failures int
+
+func (*failures) Wrote(error) {}
+
+func (n *failures) Failed(Target, *fault.Error) { *n++ }
+
+func (*failures) Tried(Target, int, *fault.Error, time.Duration) {}

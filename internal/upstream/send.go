@@ -40,24 +40,24 @@ type failure struct {
 // A kept connection may be closed by the provider at the moment that it is used.
 // If it breaks before a byte of an answer, the request goes out once more, on a
 // new connection.
-func send(ctx context.Context, conns *connections, p *Provider, out dialect.Outbound) (*http.Response, *failure, error) {
+func send(ctx context.Context, conns *connections, p *Provider, out dialect.Outbound, watcher Watcher) (*http.Response, *failure, error) {
 	target, err := url.Parse(out.URL)
 	if err != nil {
 		return nil, &failure{fault: broken(p, fmt.Errorf("its address: %w", err)), unsent: true}, nil
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	payload := newPayload(out.Body)
+	payload, w := newPayload(out.Body), &wire{watcher: watcher}
 	req := (&http.Request{
 		Method: out.Method, URL: target, Host: target.Host, Header: header(out),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(inner)
+	}).WithContext(w.within(inner))
 	payload.attach(req)
 
 	var timer *time.Timer
 	if p.Timeouts.FirstByte > 0 {
 		timer = time.AfterFunc(p.Timeouts.FirstByte, func() { cancel(errFirstByte) })
 	}
-	resp, err := conns.roundTrip(req)
+	resp, err := conns.roundTrip(req, w)
 	if timer != nil {
 		timer.Stop()
 	}

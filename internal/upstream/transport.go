@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -52,17 +53,30 @@ func newConnections(rt http.RoundTripper) *connections {
 	})}
 }
 
-// roundTrip sends req, which has GetBody. If a kept connection broke before a
-// byte of an answer, it sends req once more on a new one.
-func (c *connections) roundTrip(req *http.Request) (*http.Response, error) {
-	var reused, answered atomic.Bool // the transport may call from its own goroutines
-	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
-		GotFirstResponseByte: func() { answered.Store(true) },
-		Got100Continue:       func() { answered.Store(true) },
-	})
-	resp, err := c.kept.RoundTrip(req.WithContext(ctx))
-	if err == nil || !reused.Load() || answered.Load() || req.Context().Err() != nil {
+// wire is what the transport says of one exchange, from its own goroutines.
+type wire struct {
+	watcher          Watcher // may be nil
+	reused, answered atomic.Bool
+	trace            httptrace.ClientTrace
+}
+
+// within returns a context by which w learns of the exchange.
+func (w *wire) within(ctx context.Context) context.Context {
+	answered := func() { w.answered.Store(true) }
+	w.trace.GotConn = func(i httptrace.GotConnInfo) { w.reused.Store(i.Reused) }
+	w.trace.GotFirstResponseByte, w.trace.Got100Continue = answered, answered
+	if w.watcher != nil {
+		w.trace.WroteRequest = func(i httptrace.WroteRequestInfo) { w.watcher.Wrote(i.Err) }
+	}
+	return httptrace.WithClientTrace(ctx, &w.trace)
+}
+
+// roundTrip sends req, which has GetBody and a context within w. If a kept
+// connection broke before a byte of an answer, it sends req once more on a new
+// one.
+func (c *connections) roundTrip(req *http.Request, w *wire) (*http.Response, error) {
+	resp, err := c.kept.RoundTrip(req)
+	if err == nil || !w.reused.Load() || w.answered.Load() || req.Context().Err() != nil {
 		return resp, err
 	}
 	req = req.Clone(req.Context())
