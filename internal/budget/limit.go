@@ -195,6 +195,7 @@ type compiled struct {
 	of        *Limit // a changed copy must not take it for its own
 	key       unique.Handle[string]
 	rules     Rules
+	by        string
 	candidate *Limit
 	bounds    atomic.Pointer[Bounds] // of the period that was last asked for
 }
@@ -217,7 +218,7 @@ func (l *Limit) parts() *compiled {
 }
 
 func (l *Limit) compile() *compiled {
-	return &compiled{of: l, key: unique.Make(keyPrefix(l)), rules: rulesOf(l), candidate: candidate(l)}
+	return &compiled{of: l, key: unique.Make(keyPrefix(l)), rules: rulesOf(l), by: l.named(), candidate: candidate(l)}
 }
 
 // Single reports whether the limit has one counter, and not one for each user,
@@ -266,6 +267,13 @@ func (l *Limit) Gain(n int64) time.Duration {
 // By is the limit's name on the wire (X-LLMGW-Limited-By): scope, owner and
 // name, such as "team/search/tpm", "gateway/all-tpm" or "user/user-tpm".
 func (l *Limit) By() string {
+	if c := l.compiled; c != nil && c.of == l {
+		return c.by
+	}
+	return l.named()
+}
+
+func (l *Limit) named() string {
 	switch l.Scope {
 	case Gateway, User, IP:
 		return string(l.Scope) + "/" + l.Name

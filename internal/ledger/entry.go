@@ -127,8 +127,10 @@ func (e *Entry) log(logger *slog.Logger) {
 	number("citation_tokens", int64(e.Usage.Citations))
 	number("audio_output_tokens", int64(e.Usage.AudioOutput))
 	number("image_output_tokens", int64(e.Usage.ImageOutput))
-	for p := range tokens.Pieces() {
-		number(p.String()+"_calls", int64(e.Usage.Calls[p]))
+	if e.Usage.Calls != (tokens.Calls{}) {
+		for p := range tokens.Pieces() {
+			number(p.String()+"_calls", int64(e.Usage.Calls[p]))
+		}
 	}
 	text("tier", e.Usage.Tiers.String())
 	if e.Estimated {

@@ -64,13 +64,16 @@ const supersedeWait = 2 * time.Second
 // attempt, whose end must be called when it is settled. Where nothing tells of
 // attempts it returns r as it is.
 func (a *attempts) begin(r *http.Request, who tenant.Caller, body []byte) (*http.Request, *attempt) {
-	mine := &attempt{all: a, ended: make(chan struct{})}
-	if name := nameOf(r.Header); name != "" {
-		mine.name = attemptName{who.Key.ID, name}
-	} else if count, ok := retryCount(r.Header); ok {
-		mine.retry, mine.patient = a.retries.of(r, who, body, count), patientUntil(r.Header, time.Now())
-	} else {
+	name := nameOf(r.Header)
+	count, counted := retryCount(r.Header)
+	if name == "" && !counted {
 		return r, nil
+	}
+	mine := &attempt{all: a, ended: make(chan struct{})}
+	if name != "" {
+		mine.name = attemptName{who.Key.ID, name}
+	} else {
+		mine.retry, mine.patient = a.retries.of(r, who, body, count), patientUntil(r.Header, time.Now())
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	mine.cancel = cancel

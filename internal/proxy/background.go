@@ -155,7 +155,8 @@ func (a *asking) told(status int, r dialect.Report) {
 	case a.method == http.MethodDelete:
 		a.all.finish(a.id, nil)
 	case r.ID == a.id && (r.Complete || r.Failure != nil):
-		if !a.all.finish(a.id, &r) && a.all.late != nil {
+		seen := r // so that r itself need not outlive a call that is about no response
+		if !a.all.finish(a.id, &seen) && a.all.late != nil {
 			a.all.late(a.id, r)
 		}
 	default:

@@ -17,6 +17,7 @@ import (
 // are not, so the limits are asked once per request.
 type spent struct {
 	seed  maphash.Seed
+	last  atomic.Int64       // the latest of until, or more
 	until [1024]atomic.Int64 // by hash of the counter, Unix nanoseconds: a collision costs a question
 }
 
@@ -34,10 +35,15 @@ func (s *spent) of(l budget.Line) *atomic.Int64 {
 func (s *spent) note(lines []budget.Line, v budget.Verdict) {
 	for i, state := range v.Lines {
 		if o := state.Outcome; decidesAlone(lines[i].Limit) && (o == budget.Exceeded || o == budget.Spent) {
-			s.of(lines[i]).Store(time.Now().Add(min(state.Wait, notedFor)).UnixNano())
+			now := time.Now()
+			s.last.Store(now.Add(notedFor).UnixNano())
+			s.of(lines[i]).Store(now.Add(min(state.Wait, notedFor)).UnixNano())
 		}
 	}
 }
+
+// recently reports whether any counter may still refuse: mostly none does.
+func (s *spent) recently() bool { return s.last.Load() > time.Now().UnixNano() }
 
 // any reports whether one of lines refused a moment ago and may still refuse.
 func (s *spent) any(lines []budget.Line) bool {
@@ -58,7 +64,7 @@ func decidesAlone(l *budget.Limit) bool {
 // early refuses a call that its limits of requests are sure to refuse, before its
 // body costs anything. It returns a *fault.Error, or nil; nothing stays reserved.
 func (g *Gateway) early(w http.ResponseWriter, r *http.Request, rules *Rules, rt route, rec *record) error {
-	if rt.flat != nil || rt.endpoint.Operation == dialect.Stored || g.Enforcement() != Enforce {
+	if rt.flat != nil || rt.endpoint.Operation == dialect.Stored || g.Enforcement() != Enforce || !g.spent.recently() {
 		return nil
 	}
 	p := requestPlan(rec.caller, rules.Limits, rec.caller.team.Limits, rec.caller.Key.Limits)

@@ -55,7 +55,11 @@ const (
 
 // retryCount is the number of attempts that a client says to have made before.
 func retryCount(h http.Header) (int, bool) {
-	n, err := strconv.ParseUint(h.Get("X-Stainless-Retry-Count"), 10, 8)
+	count := h.Get("X-Stainless-Retry-Count")
+	if count == "" { // an error costs more
+		return 0, false
+	}
+	n, err := strconv.ParseUint(count, 10, 8)
 	return int(n), err == nil
 }
 

@@ -112,7 +112,11 @@ func (a *relayed) cost() string {
 
 // contentLength is what h says, or -1.
 func contentLength(h http.Header) int64 {
-	n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
+	length := h.Get("Content-Length")
+	if length == "" { // an error costs more
+		return -1
+	}
+	n, err := strconv.ParseInt(length, 10, 64)
 	if err != nil || n < 0 {
 		return -1
 	}
@@ -300,8 +304,12 @@ func (a *relayed) finish(err error) {
 		panic(http.ErrAbortHandler)
 	}
 	a.write(rest)
+	sent := a.resp.Trailer()
+	if len(sent) == 0 {
+		return
+	}
 	trailer := http.Header{}
-	copyAnswerHeader(trailer, a.resp.Trailer(), a.rules.Exposure)
+	copyAnswerHeader(trailer, sent, a.rules.Exposure)
 	for name, values := range trailer {
 		a.w.Header()[http.TrailerPrefix+name] = values
 	}
