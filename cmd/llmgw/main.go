@@ -38,7 +38,10 @@ func commands() []command {
 	return []command{
 		{"serve", "[FILE | --config FILE] [--listen A] [--admin-listen A]", "run the gateway on FILE, else LLMGW_CONFIG, else ./llmgw.yaml, else the embedded demo", serve},
 		{"check", "FILE", "validate a configuration and show the effective limits of every key", check},
-		{"key", "new --team T [--id I]", "make a key for a team", key},
+		{"key", "new --team T [--id I] | list | change ID | rotate ID | delete ID [--admin URL]", "make a key for a team's configuration, or keep the keys of the gateway at --admin", key},
+		{"credit", "LIMIT AMOUNT --reason R --admin URL", "raise a budget for the rest of its period", credit},
+		{"override", "[set] LIMIT AMOUNT --until T --reason R | remove LIMIT | reset LIMIT --reason R --admin URL", "put another amount in a limit's place for a while, end that, or begin its counter anew", override},
+		{"block", "[add] SCOPE VALUE | list | remove ID --admin URL", "refuse a team, key, user or ip, or let it in again", block},
 		{"estimate", "[--model M] [--path P] [--config FILE] [--json] [FILE]", "estimate the tokens of a request body, which is in FILE or comes on stdin", estimateBody},
 		{"provider", "[--listen A] [--rpm N] [--tpm N] [--window 1s] …", "run the simulated provider", provider},
 		{"simulate", "[--nodes N] [--limit L] [--load R] [--tpm T] …", "play a limit on virtual time before it is deployed: algorithms, large requests, held reservations, fleets, an absent store", simulate},
