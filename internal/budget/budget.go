@@ -152,6 +152,9 @@ type Progress struct {
 	// tells more: not less than was used, nor more than is reserved. So much stays
 	// open until it is Used, for it may yet come back. nil: as told before.
 	Crash []int64
+	// Lifetime moves the end of the record's life to this long from now. 0: it
+	// stays.
+	Lifetime time.Duration
 }
 
 // Correction lowers a counter to what its provider says is left, or begins it anew.
@@ -169,6 +172,11 @@ type Correction struct {
 // Epoch is one life of one gateway process: instance id and start. Records
 // belong to the epoch that made them; a fenced epoch makes and settles no more.
 type Epoch string
+
+// Outside is the epoch of reservations that belong to no gateway: their caller
+// settles them at any one. It is never silent, fenced or counted as alive; its
+// records end by their CrashCharge when their Lifetime is over.
+const Outside Epoch = "outside"
 
 // Beat answers a heartbeat.
 type Beat struct {

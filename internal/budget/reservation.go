@@ -42,6 +42,10 @@ func (r *Reservation) Open(l Limiter, h Holder, q Request) { r.limiter, r.holder
 // the request has r.
 func (r *Reservation) ExtendBy(l Limiter) { r.limiter = l }
 
+// Join adds part to r, as if Extend had been granted it. It is called before the
+// request has r.
+func (r *Reservation) Join(part *Reservation) { r.more = append(r.more, part) }
+
 // Sent notes what each line is charged if this gateway dies before an answer
 // begins: the request is on its way to the provider. It may still come back, so
 // it does not count as used. used is copied.

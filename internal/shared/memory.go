@@ -155,11 +155,16 @@ func (m *Memory) add(t *table, name string, deltas map[string]int64, ttl time.Du
 	if ttl > 0 {
 		t.expires = time.Now().Add(ttl)
 	}
-	if m.adds++; m.adds >= sweepEvery {
+	m.tidy(sweepEvery)
+	return nil
+}
+
+// tidy drops expired maps, once in so many additions.
+func (m *Memory) tidy(every int) {
+	if m.adds++; m.adds >= every {
 		m.adds = 0
 		maps.DeleteFunc(m.maps, func(_ string, t *table) bool { return t.expired() })
 	}
-	return nil
 }
 
 func (t *table) expired() bool { return !t.expires.IsZero() && !time.Now().Before(t.expires) }

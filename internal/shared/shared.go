@@ -1,8 +1,8 @@
 // Package shared keeps the small state that all gateways of one Redis have in
 // common beside their counters: blocks, the enforcement mode, totals of usage,
-// learned ratios. It is a set of named maps of short texts, and nothing more:
+// learned ratios, reservations from outside. It is a set of named maps of short texts, and nothing more:
 // what they mean is their users' business, what a request may spend is
-// budget's. No request waits for it.
+// budget's. No proxied request waits for it.
 //
 // list.go has lists that only grow, in both. memory.go keeps the maps in this process, redis.go in Redis, one hash each;
 // both pass the same tests.

@@ -23,6 +23,8 @@ type store interface {
 	Set(ctx context.Context, name, field, value string) error
 	SetAll(ctx context.Context, name string, fields map[string]string) error
 	Swap(ctx context.Context, name, field, old, value string) (bool, error)
+	SetFor(ctx context.Context, name string, fields map[string]string, ttl time.Duration) error
+	SetOnce(ctx context.Context, name, field, value string) (string, error)
 	Delete(ctx context.Context, name, field string) error
 	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
 }
@@ -83,6 +85,20 @@ func TestFieldsAreSetReadAndDeleted(t *testing.T) {
 		must(t, s.Delete(ctx, "no map", "at all"))
 		want(t, s, "blocks", map[string]string{"b2": "\x01\xff odd \n bytes"})
 		want(t, s, "mode", map[string]string{"mode": "shadow"})
+	})
+}
+
+func TestTheFirstValueOfAFieldStays(t *testing.T) {
+	overBoth(t, func(t *testing.T, s store) {
+		must(t, s.SetFor(t.Context(), "r", map[string]string{"meta": "m", "until": "1"}, time.Hour))
+		for _, value := range []string{"first", "second"} {
+			got, err := s.SetOnce(t.Context(), "r", "end", value)
+			if must(t, err); got != "first" {
+				t.Errorf("after %q: got %q, want the first", value, got)
+			}
+		}
+		must(t, s.SetFor(t.Context(), "r", map[string]string{"until": "2"}, time.Hour))
+		want(t, s, "r", map[string]string{"meta": "m", "until": "2", "end": "first"})
 	})
 }
 

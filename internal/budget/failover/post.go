@@ -201,8 +201,11 @@ func (w *worker) postOne(p *post) bool {
 // force makes a reservation whatever the levels, and reports whether the store
 // has it now.
 func (w *worker) force(r *budget.Request) bool {
+	outside := r.Epoch == budget.Outside
 	for range 2 {
-		r.Epoch = w.keeper.Epoch()
+		if !outside {
+			r.Epoch = w.keeper.Epoch()
+		}
 		ctx, cancel := w.background()
 		start := time.Now()
 		_, err := w.store.Reserve(ctx, *r)
@@ -210,7 +213,7 @@ func (w *worker) force(r *budget.Request) bool {
 		if !w.judge("post", time.Since(start), err) {
 			return false
 		}
-		if !errors.Is(err, budget.ErrFenced) {
+		if outside || !errors.Is(err, budget.ErrFenced) {
 			// A conflict, or one too late, is an earlier try that came through.
 			return true
 		}

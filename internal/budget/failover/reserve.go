@@ -80,9 +80,11 @@ func (l *Limiter) refused(r *budget.Request) budget.Verdict {
 func (l *Limiter) ask(ctx context.Context, op string, r *budget.Request, deadline time.Time) (budget.Verdict, error) {
 	ctx, cancel := l.deadline(ctx, deadline)
 	defer cancel()
-	r.Epoch = l.keeper.Epoch()
+	if r.Epoch != budget.Outside {
+		r.Epoch = l.keeper.Epoch()
+	}
 	v, err := l.try(ctx, op, r)
-	if errors.Is(err, budget.ErrFenced) && ctx.Err() == nil {
+	if errors.Is(err, budget.ErrFenced) && r.Epoch != budget.Outside && ctx.Err() == nil {
 		r.Epoch = l.keeper.Renew(r.Epoch)
 		v, err = l.try(ctx, op, r)
 	}
@@ -128,6 +130,9 @@ func (l *Limiter) remember(r *budget.Request, v *budget.Verdict, sent time.Time)
 
 // granted makes rec what the store granted.
 func (l *Limiter) granted(rec *record, r *budget.Request, v *budget.Verdict) *budget.Reservation {
+	if r.Epoch == budget.Outside {
+		return l.Adopt(*r)
+	}
 	rec.epoch, rec.charged = r.Epoch, charged(v.Lines)
 	return l.enter(rec, r, l.cfg.Timeout > 0)
 }

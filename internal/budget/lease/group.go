@@ -48,7 +48,7 @@ func leasable(l *budget.Limit) bool {
 
 // group is r's group, or nil if r cannot be granted from a lease.
 func (s *Limiter) group(r *budget.Request) *group {
-	if r.Shadow || r.Force || len(r.Lines) == 0 {
+	if r.Shadow || r.Force || r.Epoch == budget.Outside || len(r.Lines) == 0 {
 		return nil
 	}
 	var sum uint64

@@ -43,7 +43,9 @@ func (s *Store) Heartbeat(ctx context.Context, e budget.Epoch) (budget.Beat, err
 	beat := budget.Beat{Fenced: self.fenced, At: time.UnixMilli(now)}
 	for name, other := range s.epochs {
 		if !other.fenced {
-			beat.Live++
+			if name != budget.Outside {
+				beat.Live++
+			}
 			continue
 		}
 		if other.open == 0 && other.beat < now-fencedFor.Milliseconds() {
@@ -63,8 +65,8 @@ func (s *Store) Reclaim(ctx context.Context, silence time.Duration, limit int) (
 	defer s.mu.Unlock()
 	now := s.nowMS()
 	done := budget.Reclaimed{}
-	for _, e := range s.epochs {
-		if !e.fenced && now-e.beat > silence.Milliseconds() {
+	for name, e := range s.epochs {
+		if !e.fenced && name != budget.Outside && now-e.beat > silence.Milliseconds() {
 			e.fenced, e.beat = true, now
 			done.Epochs++
 		}

@@ -172,8 +172,12 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 		if rec == nil || rec.status != open || rec.epoch.fenced {
 			continue
 		}
+		if p.Lifetime > 0 {
+			rec.deadline = now + budget.CeilMS(p.Lifetime)
+		}
 		for i := range rec.parts {
 			rec.parts[i].report(p, now)
+			rec.parts[i].c.Until = max(rec.parts[i].c.Until, rec.deadline)
 		}
 	}
 	return nil

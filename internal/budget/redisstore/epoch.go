@@ -26,6 +26,13 @@ func (s *Store) register(ctx context.Context, e budget.Epoch, base string) error
 	if _, ok := s.known.Load(r); ok {
 		return nil
 	}
+	if e == budget.Outside { // which has no heartbeat
+		if err := s.registerOutside(ctx, base); err != nil {
+			return fmt.Errorf("register %s: %w", base, err)
+		}
+		s.known.Store(r, true)
+		return nil
+	}
 	s.known.Store(r, true) // so that the heartbeat tells of it
 	beat, err := s.Heartbeat(ctx, e)
 	if err == nil && beat.Fenced {
@@ -35,6 +42,15 @@ func (s *Store) register(ctx context.Context, e budget.Epoch, base string) error
 		s.known.Delete(r)
 	}
 	return err
+}
+
+// registerOutside makes a cluster remember, for good, that base has reservations
+// of no gateway.
+func (s *Store) registerOutside(ctx context.Context, base string) error {
+	if !s.cluster {
+		return nil
+	}
+	return s.client.SAdd(ctx, s.registry()+":tags:"+string(budget.Outside), base).Err()
 }
 
 // Heartbeat implements budget.Store. It also checks, once, that Redis evicts
@@ -97,23 +113,36 @@ func (s *Store) Reclaim(ctx context.Context, silence time.Duration, limit int) (
 			return done, nil
 		}
 	}
-	if len(live) == 0 {
-		return done, nil
-	}
-	bases, err := s.bases(ctx, budget.Epoch(live[0]))
-	if err != nil {
-		return done, fmt.Errorf("reclaim: %w", err)
-	}
-	if s.cluster && len(bases) > 1 {
-		n := int(s.turn.Add(1)) % len(bases)
-		bases = bases[n : n+1]
-	}
-	for _, base := range bases {
-		if err := s.endRecords(ctx, base, "late", live, limit, &done); err != nil {
-			return done, fmt.Errorf("reclaim: %w", err)
+	if len(live) > 0 {
+		if err := s.endLate(ctx, budget.Epoch(live[0]), live, 1, limit, &done); err != nil || done.More {
+			return done, err
 		}
 	}
-	return done, nil
+	return done, s.endLate(ctx, budget.Outside, []string{string(budget.Outside)}, outsideBases, limit, &done)
+}
+
+// outsideBases is how many bases of a cluster one reclaim looks through for
+// reservations of no gateway, whose lifetimes are short.
+const outsideBases = 64
+
+// endLate ends the records of epochs that outlived their lifetime, on the bases
+// that e has used; of a cluster on most of them a call, in turn.
+func (s *Store) endLate(ctx context.Context, e budget.Epoch, epochs []string, most, limit int, done *budget.Reclaimed) error {
+	bases, err := s.bases(ctx, e)
+	if err != nil {
+		return fmt.Errorf("reclaim: %w", err)
+	}
+	if s.cluster && len(bases) > most {
+		slices.Sort(bases)
+		first := int(s.turn.Add(int64(most))) % len(bases)
+		bases = append(bases[first:], bases[:first]...)[:most]
+	}
+	for _, base := range bases {
+		if err := s.endRecords(ctx, base, "late", epochs, limit, done); err != nil {
+			return fmt.Errorf("reclaim: %w", err)
+		}
+	}
+	return nil
 }
 
 // fence fences silent epochs, or e. It returns how many, those whose records

@@ -482,7 +482,7 @@ func (o *oracle) report() {
 		undo(q.hold[j].Taken != was.Taken || q.hold[j].Reported != was.Reported)
 		o.known[i] = known
 	}
-	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInts(appendInts(appendInts(nil, used), keep), crash)},
+	o.call(&o.s.scripts.report, []any{o.s.prefix, recordKey(o.s.prefix, q.id)}, []any{o.s.given(), appendInt(appendInts(appendInts(appendInts(nil, used), keep), crash), 0)},
 		func(*reader) error { return nil })
 	if o.random.IntN(2) == 0 {
 		o.crash(q)

@@ -130,14 +130,14 @@ func (s *Store) endEverywhere(ctx context.Context, st budget.Settlement, done fu
 // Report implements budget.Store.
 func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 	batches := make(map[string]*reports)
-	add := func(base, id string, used, keep, crash []int64) error {
+	add := func(base string, p *budget.Progress, used, keep, crash []int64) error {
 		b := batches[base]
 		if b == nil {
 			b = &reports{base: base}
 			batches[base] = b
 		}
-		b.keys = append(b.keys, recordKey(base, id))
-		b.blob = appendInts(appendInts(appendInts(b.blob, used), keep), crash)
+		b.keys = append(b.keys, recordKey(base, p.ID))
+		b.blob = appendInt(appendInts(appendInts(appendInts(b.blob, used), keep), crash), budget.CeilMS(p.Lifetime))
 		if len(b.keys) < maxSettles {
 			return nil
 		}
@@ -149,7 +149,7 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 			return fmt.Errorf("report %s: %w", p.ID, errText)
 		}
 		if !s.cluster {
-			if err := add(s.prefix, p.ID, p.Used, p.Keep, p.Crash); err != nil {
+			if err := add(s.prefix, p, p.Used, p.Keep, p.Crash); err != nil {
 				return err
 			}
 			continue
@@ -158,7 +158,7 @@ func (s *Store) Report(ctx context.Context, progress []budget.Progress) error {
 		_, keep := s.spread(p.Lines, p.Keep)
 		_, crash := s.spread(p.Lines, p.Crash)
 		for _, base := range bases {
-			if err := add(base, p.ID, used[base], keep[base], crash[base]); err != nil {
+			if err := add(base, p, used[base], keep[base], crash[base]); err != nil {
 				return err
 			}
 		}
