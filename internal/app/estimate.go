@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -35,7 +34,7 @@ func Estimate(o EstimateOptions) (estimate.Estimate, error) {
 		return estimate.Estimate{}, fault.Invalid("path", fmt.Sprintf("No call is made at %q.", o.Path))
 	}
 	call, err := d.Parse(dialect.Request{
-		Endpoint: endpoint, Path: o.Path, Header: dialect.Header{"Content-Type": {"application/json"}}, Body: withModel(o.Body, o.Model), Params: params,
+		Endpoint: endpoint, Path: o.Path, Header: dialect.Header{"Content-Type": {"application/json"}}, Body: proxy.WithModel(o.Body, o.Model), Params: params,
 	})
 	if err != nil {
 		return estimate.Estimate{}, err
@@ -62,28 +61,6 @@ func modelsOfFile(name string) (map[string]*proxy.Model, error) {
 		return nil, err
 	}
 	return modelsOf(c, providersOf(c)), nil
-}
-
-// withModel adds a model to a body that is an object without one, so that a
-// body can be estimated before anybody has chosen its model.
-func withModel(body []byte, model string) []byte {
-	if model == "" {
-		return body
-	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(body, &object) != nil || object == nil || object["model"] != nil {
-		return body
-	}
-	name, err := json.Marshal(model)
-	if err != nil {
-		return body
-	}
-	object["model"] = name
-	out, err := json.Marshal(object)
-	if err != nil {
-		return body
-	}
-	return out
 }
 
 // encodingsOf are those that c's models are counted in, and the one that names

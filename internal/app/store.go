@@ -21,6 +21,7 @@ import (
 	"llmgw/internal/changes"
 	"llmgw/internal/config"
 	"llmgw/internal/fleet"
+	"llmgw/internal/proxy"
 	"llmgw/internal/shared"
 	"llmgw/internal/telemetry"
 )
@@ -32,6 +33,8 @@ type sharedStore interface {
 	Set(ctx context.Context, name, field, value string) error
 	SetAll(ctx context.Context, name string, fields map[string]string) error
 	Swap(ctx context.Context, name, field, old, value string) (bool, error)
+	SetFor(ctx context.Context, name string, fields map[string]string, ttl time.Duration) error
+	SetOnce(ctx context.Context, name, field, value string) (string, error)
 	Delete(ctx context.Context, name, field string) error
 	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
 }
@@ -81,12 +84,11 @@ func (a *App) startKeeper(context.Context, *config.Config) error {
 
 // limiter decides about limits: failover's, or lease's before it.
 type limiter interface {
-	budget.Limiter
+	proxy.Limiter
 	Up() bool
 	Open() int
 	Unwritten() int
 	Drifted() map[*budget.Limit]struct{}
-	Read(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
 	Close(ctx context.Context) error
 }
 

@@ -18,6 +18,8 @@ func StatusOf(e *fault.Error) int {
 		return 404
 	case fault.MethodNotAllowed:
 		return 405
+	case fault.AlreadyEnded:
+		return 409
 	case fault.RequestTooLarge:
 		return 413
 	case fault.InvalidRequest, fault.ExceedsLimit:

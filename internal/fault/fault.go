@@ -33,6 +33,7 @@ const (
 	UpstreamTimeout     Code = "upstream_timeout"
 	Overloaded          Code = "overloaded"
 	ShuttingDown        Code = "shutting_down"
+	AlreadyEnded        Code = "already_ended"
 	Internal            Code = "internal_error"
 )
 

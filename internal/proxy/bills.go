@@ -20,6 +20,8 @@ import (
 type Shared interface {
 	Fields(ctx context.Context, name string) (map[string]string, error)
 	Set(ctx context.Context, name, field, value string) error
+	SetFor(ctx context.Context, name string, fields map[string]string, ttl time.Duration) error
+	SetOnce(ctx context.Context, name, field, value string) (string, error)
 	AddOnce(ctx context.Context, name, writer string, batch int64, deltas map[string]int64, ttl time.Duration) error
 }
 

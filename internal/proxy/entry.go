@@ -74,15 +74,7 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 
 // drawn is what a call drew from each of its limits, and gave back.
 func (p *plan) drawn(e ending) []ledger.Drawn {
-	used := p.amounts(e.usage, e.requests)
-	drawn := make([]ledger.Drawn, len(p.lines))
-	for i, l := range p.lines {
-		unit := l.Limit.Unit
-		drawn[i] = ledger.Drawn{
-			Limit: p.limitedBy(l), Unit: string(unit), Reserved: unit.Number(l.Amount), Used: unit.Number(used[i]), Returned: unit.Number(max(0, l.Amount-used[i])),
-		}
-	}
-	return drawn
+	return p.drawnBy(p.amounts(e.usage, e.requests))
 }
 
 // maxLogged bounds what a client names in the log, in bytes.

@@ -108,7 +108,7 @@ func (p *plan) explained(mode Enforcement, states []budget.LineState, at time.Ti
 	e := &Explanation{
 		KeyID: p.caller.Key.ID, Team: p.caller.team.Name, Model: p.call.Model, Estimate: p.estimate, Enforcement: string(mode),
 		Outcome: outcomeName(out), At: at,
-		Limits: make([]ExplainedLimit, len(p.lines)),
+		Limits: p.shown(states),
 	}
 	if out != budget.Granted {
 		e.Binding = p.limitedBy(p.lines[binding])
@@ -116,15 +116,6 @@ func (p *plan) explained(mode Enforcement, states []budget.LineState, at time.Ti
 	if out == budget.Granted || wait > 0 {
 		ms := budget.CeilMS(wait)
 		e.WaitMS = &ms
-	}
-	for i, line := range p.lines {
-		l, s := line.Limit.InForce(states[i]), states[i]
-		shown := l.Unit.Number
-		e.Limits[i] = ExplainedLimit{
-			LimitedBy: p.limitedBy(line), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
-			Mode: string(l.Mode), Value: line.Value, Needs: shown(line.Amount), Remaining: shown(s.Remaining), Capacity: shown(s.Capacity),
-			Open: shown(s.Open), WaitMS: budget.CeilMS(s.Wait), ResetMS: budget.CeilMS(s.Reset), Outcome: outcomeName(s.Outcome),
-		}
 	}
 	return e
 }

@@ -21,6 +21,7 @@
 //	explain.go    what a request would meet
 //	background.go responses that go on when their call has ended; bills.go what they
 //	              were charged, for who sees their end later
+//	outside.go    reservations for calls that do not go through the gateway
 //	stored.go     calls about what a provider keeps
 //	idempotency.go  keys of requests, as the provider gets them
 //	passthrough.go  paths that are relayed for a flat charge
@@ -59,7 +60,7 @@ const (
 // Parts are what a Gateway is made of. All are needed but Ready.
 type Parts struct {
 	Dialects  []dialect.Dialect
-	Limiter   budget.Limiter
+	Limiter   Limiter
 	Upstream  *upstream.Client
 	Estimator *estimate.Estimator
 	Blocks    *tenant.Blocks
@@ -99,6 +100,7 @@ type Rules struct {
 	DrainTime      time.Duration // bounds of ClientGone Drain
 	DrainBytes     int64
 	CrashCharge    budget.CrashCharge
+	SocketKey      string // id of the key of requests over the unix socket that have none
 	Exposure       Exposure
 }
 
@@ -127,13 +129,14 @@ type Gateway struct {
 	background  *background
 	bills       *bills
 	unpriced    *unpriced
+	locals      *locals // reservations that only this gateway knows
 	inflight    atomic.Int64
 	cut         atomic.Int64 // calls that the stop of the gateway ended
 }
 
 // New returns a Gateway that follows rules until the next Replace.
 func New(parts Parts, rules *Rules, mode Enforcement) *Gateway {
-	g := &Gateway{Parts: parts, herd: newHerd(), spent: newSpent(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(),
+	g := &Gateway{Parts: parts, herd: newHerd(), spent: newSpent(), values: newValues(parts.Logger, maxValues), attempts: newAttempts(), locals: &locals{held: map[string]*localOutside{}},
 		memory: concurrency.NewPool(0), gate: concurrency.NewGate(0)}
 	if g.Room == nil {
 		g.Room = admission.New()

@@ -331,7 +331,9 @@ func newAccounts() *accounts {
 const houseEpoch = "house"
 
 func (a *accounts) Reserve(ctx context.Context, r budget.Request) (*budget.Reservation, budget.Verdict) {
-	r.Epoch = houseEpoch
+	if r.Epoch == "" {
+		r.Epoch = houseEpoch
+	}
 	v, err := a.Store.Reserve(ctx, r)
 	if err != nil {
 		return nil, budget.Verdict{Outcome: budget.Unavailable}
@@ -345,6 +347,19 @@ func (a *accounts) Reserve(ctx context.Context, r budget.Request) (*budget.Reser
 	held := new(budget.Reservation)
 	held.Open(a, account{a, r}, r)
 	return held, v
+}
+
+func (a *accounts) Adopt(r budget.Request, more ...budget.Request) *budget.Reservation {
+	held := new(budget.Reservation)
+	held.Open(a, account{a, r}, r)
+	for _, part := range more {
+		held.Join(a.Adopt(part))
+	}
+	return held
+}
+
+func (a *accounts) Progress(ctx context.Context, p []budget.Progress) error {
+	return a.Store.Report(ctx, p)
 }
 
 // account is the budget.Holder of one reservation.

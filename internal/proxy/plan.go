@@ -57,7 +57,9 @@ type plan struct {
 	// still decides anew who the client is and which model it asks for, while the
 	// call waits; nil: that stays.
 	still func(*Rules) (caller, *Model, error)
-	since uint64 // Room.Wakes before the client was identified
+	asked amounts       // what to take by unit, in place of the estimate; nil: that
+	life  time.Duration // of a reservation that its caller settles; 0: it is a call's own
+	since uint64        // Room.Wakes before the client was identified
 }
 
 // reserved is the usage that the estimate stands for: no cache reads, and all
@@ -72,6 +74,9 @@ func reserved(e estimate.Estimate) tokens.Usage {
 // allows. Hidden input, which is a guess, takes at most all that l can have: it
 // must not refuse for ever what would fit without it.
 func (p *plan) reserves(l *budget.Limit) int64 {
+	if n, ok := p.asked[l.Unit]; ok && l.Unit != budget.Concurrency {
+		return n
+	}
 	need := p.needs(l.Unit, p.estimate)
 	if p.estimate.Parts.Hidden > 0 && need > l.Capacity() {
 		return max(l.Capacity(), p.needs(l.Unit, p.estimate.Shown()))

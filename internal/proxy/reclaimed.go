@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -57,10 +58,20 @@ func (g *Gateway) Book(ended []budget.Ended) {
 			g.Metrics.SettlementEstimated(team, model)
 			g.Metrics.Cost(team, model, "", e.Charged[budget.USD])
 		}
-		g.Metrics.RequestEnded(telemetry.RequestLabels{Team: team, Model: model, Endpoint: "unknown", Outcome: string(reclaimed)})
+		id, _, _ = strings.Cut(id, "+") // an extension
+		endpoint := cmp.Or(reclaimedAt(id), "unknown")
+		g.Metrics.RequestEnded(telemetry.RequestLabels{Team: team, Model: model, Endpoint: endpoint, Outcome: string(reclaimed)})
 		g.Ledger.Record(ledger.Entry{
-			RequestID: id, Team: team, KeyID: names[2], Model: model, Outcome: string(reclaimed),
+			RequestID: id, Team: team, KeyID: names[2], Model: model, Endpoint: reclaimedAt(id), Outcome: string(reclaimed),
 			Usage: used, Estimated: true, MicroUSD: e.Charged[budget.USD], Charged: e.Charged[budget.Tokens],
 		})
 	}
+}
+
+// reclaimedAt is the endpoint of a reclaimed reservation; empty if it is not known.
+func reclaimedAt(id string) string {
+	if strings.HasPrefix(id, "rsv_") {
+		return outsideEndpoint
+	}
+	return ""
 }

@@ -46,6 +46,7 @@ type record struct {
 	code      fault.Code
 	limitedBy string // the limit that refused
 	cause     string // why the provider failed, for the log
+	quiet     bool   // it is recorded only if it is refused
 	admitted  bool   // no limit refused: what was reserved is settled
 
 	target   upstream.Target
@@ -137,7 +138,7 @@ func (rec *record) refused(e *fault.Error) {
 		return // it was settled already, by what went wrong
 	}
 	switch e.Code {
-	case fault.InvalidRequest, fault.RequestTooLarge, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey:
+	case fault.InvalidRequest, fault.RequestTooLarge, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey, fault.AlreadyEnded:
 		rec.ending = refunded(invalid)
 	case fault.Internal:
 		rec.ending = refunded(internalError)
@@ -225,6 +226,10 @@ func (g *Gateway) record(rec *record) {
 		rec.status = http.StatusInternalServerError
 	}
 	rec.ended = time.Now()
+	if rec.quiet && rec.code == "" {
+		rec.span.End(telemetry.Answered{Status: rec.status, Outcome: string(rec.ending.outcome)})
+		return
+	}
 	timing := telemetry.Timing{Total: rec.ended.Sub(rec.began), Overhead: rec.overhead(rec.ended), TraceID: rec.span.TraceID()}
 	if !rec.first.IsZero() {
 		timing.FirstToken = rec.first.Sub(rec.began)

@@ -40,6 +40,9 @@ func (g *Gateway) reserve(ctx context.Context, p *plan, id string) (reservation,
 func (s *seeker) ask(ctx context.Context) budget.Verdict {
 	p := s.plan
 	r := budget.Request{ID: s.id, Lines: p.lines, Shadow: s.mode == Shadow, CrashCharge: s.gateway.Rules().CrashCharge}
+	if p.life > 0 {
+		r.Epoch, r.Lifetime = budget.Outside, p.life
+	}
 	if s.asks > 0 {
 		r.ID += "." + strconv.Itoa(s.asks)
 	}

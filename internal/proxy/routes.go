@@ -33,6 +33,7 @@ func (g *Gateway) Handler() http.Handler {
 		}
 	}
 	g.routeListings(e)
+	g.routeOutside(e)
 	healthz := func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
 	e.GET("/healthz", healthz)
 	e.HEAD("/healthz", healthz) // as some load balancers ask

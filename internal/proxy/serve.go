@@ -153,6 +153,9 @@ func closeAnswer(resp *upstream.Response, s *settlement) {
 func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
 	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
 	key, known := rules.Directory.Identify(secret)
+	if own := rules.socketKey(r, err); own != nil {
+		key, known, err = own, true, nil
+	}
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	who := caller{Caller: tenant.Caller{IP: ip}, ip: rules.Prefixes.Bucket(ip), conn: r.RemoteAddr}
 	if err != nil || !known {

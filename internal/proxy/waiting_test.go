@@ -239,7 +239,7 @@ func TestWithoutTheStoreNobodyWaitsForAnOpenOrClosedLimit(t *testing.T) {
 
 // outage is a limiter that decides by the limits' policies while its store is away.
 type outage struct {
-	budget.Limiter
+	Limiter
 	away atomic.Bool
 }
 
@@ -344,7 +344,7 @@ func TestAWaitingRequestCostsLittleMoreThanOneQuestion(t *testing.T) {
 
 // questions is a limiter that counts how often it is asked.
 type questions struct {
-	budget.Limiter
+	Limiter
 	n atomic.Int64
 }
 
