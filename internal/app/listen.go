@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,19 @@ type server struct {
 func (s *server) addr() string { return s.listener.Addr().String() }
 
 // servers are the two planes.
-type servers struct{ data, admin *server }
+type servers struct {
+	data, admin *server
+	socket      *server // the data plane's on a unix socket; nil: there is none
+}
+
+// all are those that there are.
+func (s *servers) all() []*server {
+	all := []*server{s.data, s.admin}
+	if s.socket != nil {
+		all = append(all, s.socket)
+	}
+	return all
+}
 
 // listen takes both addresses, so that a port in use is told at once.
 func (a *App) listen(ctx context.Context, c *config.Config) error {
@@ -52,27 +65,66 @@ func (a *App) listen(ctx context.Context, c *config.Config) error {
 		admin = a.options.AdminListen
 	}
 	var err error
-	if a.servers.data, err = a.open(ctx, data, c.Server.TLS, framed(a.gateway.Handler(), a.refuseFraming)); err != nil {
+	if a.servers.data, err = a.open(ctx, "tcp", data, c.Server.TLS, framed(a.gateway.Handler(), a.refuseFraming)); err != nil {
 		return err
 	}
-	if a.servers.admin, err = a.open(ctx, admin, c.Server.AdminTLS, framed(a.adminHandler(c), refuseAdminFraming)); err != nil {
+	if a.servers.admin, err = a.open(ctx, "tcp", admin, c.Server.AdminTLS, framed(a.adminHandler(c), refuseAdminFraming)); err != nil {
+		return err
+	}
+	if err = a.openSocket(ctx, c.Server.Socket); err != nil {
 		return err
 	}
 	calls, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	a.cut = cut
 	a.servers.data.http.BaseContext = func(net.Listener) context.Context { return calls }
+	if a.servers.socket != nil {
+		a.servers.socket.http.BaseContext = a.servers.data.http.BaseContext
+	}
 	a.servers.admin.http.ReadTimeout, a.servers.admin.http.WriteTimeout = adminTimeout, adminTimeout
 	return nil
 }
 
+// openSocket listens at a unix socket, if there is a path.
+func (a *App) openSocket(ctx context.Context, path string) (err error) {
+	if path == "" {
+		return nil
+	}
+	if err := forsaken(ctx, path); err != nil {
+		return err
+	}
+	a.servers.socket, err = a.open(ctx, "unix", path, config.TLS{}, framed(a.gateway.Handler(), a.refuseFraming))
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return nil
+}
+
+// forsaken removes the socket that a gateway left behind which died. It returns an
+// error if somebody listens there.
+func forsaken(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return nil //nolint:nilerror // listening says what is wrong
+	}
+	var d net.Dialer
+	if c, err := d.DialContext(ctx, "unix", path); err == nil {
+		_ = c.Close() // nothing was sent
+		return fmt.Errorf("listen: somebody listens at %s already", path)
+	}
+	return os.Remove(path)
+}
+
 // open listens at addr, for TLS if t names a certificate.
-func (a *App) open(ctx context.Context, addr string, t config.TLS, h http.Handler) (*server, error) {
+func (a *App) open(ctx context.Context, network, addr string, t config.TLS, h http.Handler) (*server, error) {
 	cert, err := loadCertificate(t)
 	if err != nil {
 		return nil, err
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
+	l, err := lc.Listen(ctx, network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
@@ -125,13 +177,14 @@ func parting(h http.Handler) http.Handler {
 // first: /readyz fails at once, after drain_delay the listener closes, and what
 // runs may end within shutdown_grace. Who hurries shortens both.
 func (a *App) serve(ctx context.Context) error {
-	failed := make(chan error, 2)
-	for _, s := range []*server{a.servers.data, a.servers.admin} {
+	all := a.servers.all()
+	failed := make(chan error, len(all))
+	for _, s := range all {
 		go func() { failed <- s.run() }()
 	}
 	a.log.Info("listening", "data", a.Addr(), "admin", a.AdminAddr(), "config", a.options.ConfigFile)
 	var err error
-	left := 2
+	left := len(all)
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -179,11 +232,21 @@ func (a *App) stopServing() error {
 	hurried := a.hurries(cancel, grace)
 	a.gateway.StopWaiting(min(c.Server.ShutdownGrace/2, longestTurn))
 	var err error
-	if a.servers.data.http.Shutdown(grace) != nil {
+	if a.shutdown(grace) != nil {
 		err = a.cutCalls(hurried)
 	}
 	_ = a.servers.admin.http.Close() // scrapes may be cut
 	return err
+}
+
+// shutdown lets the calls of the data plane end, on both of its listeners.
+func (a *App) shutdown(grace context.Context) error {
+	if a.servers.socket == nil {
+		return a.servers.data.http.Shutdown(grace)
+	}
+	socket := make(chan error, 1)
+	go func() { socket <- a.servers.socket.http.Shutdown(grace) }()
+	return errors.Join(a.servers.data.http.Shutdown(grace), <-socket)
 }
 
 // hurries ends the grace with the second signal, and reports whether that has
@@ -224,6 +287,9 @@ func (a *App) cutCalls(hurried func() bool) error {
 	}
 	a.cut(proxy.ErrShutdown)
 	wait(settleTime, a.idle)
+	if a.servers.socket != nil {
+		_ = a.servers.socket.http.Close()
+	}
 	_ = a.servers.data.http.Close() // which ends reading and writing, too
 	wait(4*settleTime, a.idle)
 	n := a.gateway.Cut() + a.gateway.Inflight()

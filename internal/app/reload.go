@@ -99,7 +99,7 @@ func (a *App) apply(ctx context.Context, old, c *config.Config) error {
 	}
 	same := a.servers.data.renew(data)
 	same = a.servers.admin.renew(operators) && same
-	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || !same {
+	if old.Server.Listen != c.Server.Listen || old.Server.AdminListen != c.Server.AdminListen || old.Server.Socket != c.Server.Socket || !same {
 		a.log.Warn("addresses, and whether there is TLS, change with a restart only")
 	}
 	if !sameStore(old.Store, c.Store) {

@@ -40,6 +40,7 @@ func (a *App) compile(c *config.Config, providers map[string]*upstream.Provider)
 		DrainTime:    c.Server.Drain.MaxTime,
 		DrainBytes:   c.Server.Drain.MaxBytes,
 		CrashCharge:  c.Store.CrashCharge,
+		SocketKey:    c.Server.SocketKey,
 	}
 	for _, p := range c.Passthrough {
 		rules.Passthrough = append(rules.Passthrough, proxy.Passthrough{

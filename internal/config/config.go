@@ -83,6 +83,9 @@ type Server struct {
 	AdminHosts []string
 	// IPPrefix is what limits of scope ip count as one client.
 	IPPrefix IPPrefix
+	// Socket is the path of a unix socket that serves what Listen does; empty:
+	// none. SocketKey is the id of the key of requests over it that bring none.
+	Socket, SocketKey string
 }
 
 // Admin is somebody who may use the admin port, known by the hash of a token.

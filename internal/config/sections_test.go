@@ -33,6 +33,8 @@ server:
   admin_hosts: [Gateway.example]
   max_connections_per_address: 7
   ip_prefix: {v4: 24, v6: 56}
+  socket: /run/llmgw.sock
+  socket_key: ci
 teams: [{name: search}]
 `).Server
 	want := Server{
@@ -43,7 +45,7 @@ teams: [{name: search}]
 		DrainDelay:     time.Second, ShutdownGrace: 2 * time.Second, OnClientGone: DrainAnswer,
 		Drain: Drain{MaxTime: 3 * time.Second, MaxBytes: 4}, ExposeUpstreamLimits: true,
 		TLS: TLS{CertFile: "c.pem", KeyFile: "k.pem"}, AdminTLS: TLS{CertFile: "ac.pem", KeyFile: "ak.pem"},
-		AdminHosts: []string{"gateway.example"}, MaxConnections: 7, IPPrefix: IPPrefix{V4: 24, V6: 56},
+		AdminHosts: []string{"gateway.example"}, MaxConnections: 7, IPPrefix: IPPrefix{V4: 24, V6: 56}, Socket: "/run/llmgw.sock", SocketKey: "ci",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -47,11 +47,19 @@ func (d *decoder) server(s *Server) func(*node) {
 
 			"admin_hosts": setList(d, &s.AdminHosts, func(h *string) func(*node) { return set(d, h, hostName) }),
 			"ip_prefix":   d.ipPrefix(&s.IPPrefix),
+			"socket":      set(d, &s.Socket, wordOrNothing),
+			"socket_key":  set(d, &s.SocketKey, wordOrNothing),
 
 			"max_connections_per_address": set(d, &s.MaxConnections, small(0, 1_000_000)),
 		})
 		if len(d.problems) > before {
 			return
+		}
+		if len(s.Socket) > longestSocket {
+			d.fail(n.at("socket"), "socket is a path of at most %d bytes", longestSocket)
+		}
+		if s.SocketKey != "" && s.Socket == "" {
+			d.fail(n.at("socket_key"), "socket_key is the key of requests over a socket: set socket, too")
 		}
 		if s.Listen == s.AdminListen && !anyPort(s.Listen) {
 			d.fail(n.at("admin_listen"), "admin_listen is the address of listen: the two are separate ports")
@@ -66,6 +74,9 @@ func (d *decoder) server(s *Server) func(*node) {
 		}
 	}
 }
+
+// longestSocket is the longest path of a unix socket that every system takes.
+const longestSocket = 100
 
 // anyPort tells whether the system chooses the port.
 func anyPort(address string) bool {

@@ -20,6 +20,12 @@ type Profile struct {
 	// BasePath is the path in the base URL of the API's official clients.
 	BasePath string
 
+	// UsageFields are names in its report of usage that those of other APIs lack: by
+	// one of them a report is known for this API's. Where the report is the answer
+	// itself, and no object in it, UsageInAnswer is set.
+	UsageFields   []string
+	UsageInAnswer bool
+
 	// APIVersion and Region are the forms of two settings of a provider.
 	APIVersion, Region Setting
 	// Signs reports whether a configured key signs requests, which needs a region.

@@ -318,7 +318,7 @@ func sameRefusal(t *testing.T, what string, got, want answer) {
 			switch name {
 			case "X-Llmgw-Request-Id", "X-Request-Id", "Content-Length", "Date":
 				v = "…"
-			case "Retry-After", "Retry-After-Ms":
+			case "Retry-After", "Retry-After-Ms", "X-Llmgw-Queue-Wait":
 				if a.header.Get("X-Llmgw-Error-Code") == string(fault.ConcurrencyExceeded) {
 					v = "…"
 				}

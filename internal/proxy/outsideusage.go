@@ -67,16 +67,9 @@ func (c *outsideCall) usageOf(p *plan, usage json.RawMessage) (tokens.Usage, boo
 	if json.Unmarshal(usage, &object) != nil {
 		return tokens.Usage{}, false
 	}
-	d := p.dialect
-	if name := spokenBy(object); name != "" {
-		for _, other := range c.Dialects {
-			if other.Name() == name {
-				d = other
-			}
-		}
-	}
+	d := c.reporter(object, p.dialect)
 	document := map[string]json.RawMessage{}
-	if d.Name() == "ollama" { // its counts stand in the answer itself
+	if d.Profile().UsageInAnswer {
 		document = object
 	}
 	document["usage"], document["usageMetadata"] = usage, usage
@@ -100,25 +93,15 @@ func (c *outsideCall) usageOf(p *plan, usage json.RawMessage) (tokens.Usage, boo
 	return tokens.Usage{}, false
 }
 
-// spokenBy is the dialect whose usage has fields of object's names, or "" if that
-// is not sure.
-func spokenBy(object map[string]json.RawMessage) string {
-	for _, s := range []struct {
-		name   string
-		fields []string
-	}{
-		{"gemini", []string{"promptTokenCount", "candidatesTokenCount", "totalTokenCount"}},
-		{"ollama", []string{"prompt_eval_count", "eval_count"}},
-		{"bedrock", []string{"inputTokens", "outputTokens", "cacheReadInputTokens"}},
-		{"anthropic", []string{"cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation", "server_tool_use"}},
-		{"cohere", []string{"billed_units", "tokens"}},
-		{"openai", []string{"prompt_tokens", "completion_tokens", "input_tokens_details", "output_tokens_details"}},
-	} {
-		if slices.ContainsFunc(s.fields, func(f string) bool { v := object[f]; return len(v) > 0 && (s.name != "cohere" || v[0] == '{') }) {
-			return s.name
+// reporter is the dialect whose report of usage has fields of object's names, or
+// otherwise if that is not sure.
+func (g *Gateway) reporter(object map[string]json.RawMessage, otherwise dialect.Dialect) dialect.Dialect {
+	for _, d := range g.Dialects {
+		if slices.ContainsFunc(d.Profile().UsageFields, func(name string) bool { return object[name] != nil }) {
+			return d
 		}
 	}
-	return ""
+	return otherwise
 }
 
 // drawnBy is what was drawn from each limit, and given back.

@@ -11,6 +11,7 @@ import (
 func (Dialect) Profile() *dialect.Profile { return &profile }
 
 var profile = dialect.Profile{
+	UsageFields: []string{"cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation", "server_tool_use"},
 	Flavors: []dialect.Flavor{{
 		System: Name, Models: "claude",
 		Quota: dialect.Quota{Output: dialect.OutputAsItComes, FreeCacheReads: true},

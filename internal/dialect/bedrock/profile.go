@@ -12,6 +12,7 @@ import (
 func (Dialect) Profile() *dialect.Profile { return &profile }
 
 var profile = dialect.Profile{
+	UsageFields:  []string{"inputTokens", "outputTokens", "cacheReadInputTokens"},
 	Flavors:      []dialect.Flavor{{System: "aws.bedrock", Quota: dialect.Quota{FreeCacheReads: true, OutputRate: burndown}}},
 	Region:       dialect.Setting{Form: regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d$`), Example: "eu-west-1"},
 	Signs:        func(key string) bool { return strings.Contains(key, ":") },

@@ -6,7 +6,8 @@ import "llmgw/internal/dialect"
 func (Dialect) Profile() *dialect.Profile { return &profile }
 
 var profile = dialect.Profile{
-	Flavors: []dialect.Flavor{{System: Name}},
+	UsageFields: []string{"billed_units"},
+	Flavors:     []dialect.Flavor{{System: Name}},
 	Signals: dialect.Signals{
 		SpentPhrases: []dialect.Phrase{{Start: "You are using a Trial key, which is limited to", Has: "/ month"}},
 	},

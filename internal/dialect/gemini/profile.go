@@ -10,6 +10,7 @@ import (
 func (Dialect) Profile() *dialect.Profile { return &profile }
 
 var profile = dialect.Profile{
+	UsageFields: []string{"promptTokenCount", "candidatesTokenCount", "totalTokenCount"},
 	Flavors:     []dialect.Flavor{{System: "gcp.gemini", Models: Name, Quota: dialect.Quota{Output: dialect.OutputFree}}},
 	AnyModality: true,
 	Signals: dialect.Signals{

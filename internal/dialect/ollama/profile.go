@@ -10,7 +10,9 @@ import (
 func (Dialect) Profile() *dialect.Profile { return &profile }
 
 var profile = dialect.Profile{
-	Flavors: []dialect.Flavor{{System: Name}},
+	UsageFields:   []string{"prompt_eval_count", "eval_count"},
+	UsageInAnswer: true,
+	Flavors:       []dialect.Flavor{{System: Name}},
 	Listing: dialect.Listing{
 		Paths:  []string{"/api/tags"},
 		Own:    true,

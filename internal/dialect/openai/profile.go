@@ -10,9 +10,10 @@ import (
 func (Dialect) Profile() *dialect.Profile { return &profile }
 
 var profile = dialect.Profile{
-	Flavors:  public(flavors),
-	Accepts:  []string{Azure},
-	BasePath: version,
+	UsageFields: []string{"prompt_tokens", "completion_tokens", "input_tokens_details", "output_tokens_details"},
+	Flavors:     public(flavors),
+	Accepts:     []string{Azure},
+	BasePath:    version,
 	Signals: dialect.Signals{
 		Requests: []string{
 			"X-Ratelimit-Remaining-Requests",         // OpenAI, Azure, compatible ones
