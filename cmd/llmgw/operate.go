@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -44,7 +45,7 @@ func (o *operator) call(method, path string, body any, header ...string) ([]byte
 		}
 		sent = bytes.NewReader(text)
 	}
-	r, err := http.NewRequest(method, strings.TrimRight(o.url, "/")+path, sent)
+	r, err := http.NewRequestWithContext(context.Background(), method, strings.TrimRight(o.url, "/")+path, sent)
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w", err)
 	}

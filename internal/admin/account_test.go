@@ -164,6 +164,30 @@ func TestAnAccountSeesAndChangesItsTeamsAlone(t *testing.T) {
 	}
 }
 
+func TestOverridesAndCreditsInForceAreListed(t *testing.T) {
+	g := newGateway()
+	g.Accounts = staff()
+	for target, body := range map[string]string{
+		"PUT /admin/v1/overrides/team/search/tpm": `{"amount":7,"until":"2027-01-01T00:00:00Z","reason":"why"}`,
+		"PUT /admin/v1/overrides/team/ads/tpm":    `{"amount":8,"until":"2027-01-01T00:00:00Z","reason":"why"}`,
+		"POST /admin/v1/credits":                  `{"limit":"team/search/monthly","amount":5000000,"reason":"why"}`,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if res, answer := g.ask(t, method, path, body, "Authorization", "Bearer admin"); res.StatusCode >= 300 {
+			t.Fatalf("%s: status %d: %s", target, res.StatusCode, answer)
+		}
+	}
+	for _, s := range []struct{ account, target, want string }{
+		{"viewer", "/admin/v1/overrides", `"limit":"team/ads/tpm"`},
+		{"viewer-search", "/admin/v1/overrides", `{"overrides":[{"limit":"team/search/tpm","team":"search","amount":7,"configured":100000,"until":"2027-01-01T00:00:00Z","reason":"why"}]}`},
+		{"viewer-search", "/admin/v1/credits", `"limit":"team/search/monthly","amount":5,`},
+	} {
+		if res, answer := g.ask(t, "GET", s.target, "", "Authorization", "Bearer "+s.account); res.StatusCode != http.StatusOK || !strings.Contains(answer, s.want) {
+			t.Errorf("%s by %s: status %d: %s", s.target, s.account, res.StatusCode, answer)
+		}
+	}
+}
+
 func TestABoundAccountsUsageIsOfItsTeams(t *testing.T) {
 	for account, want := range map[string]int{"viewer": 1, "viewer-search": 1} {
 		g := newGateway()

@@ -180,6 +180,8 @@ func (h *handler) routes() []route {
 		{"PATCH /admin/v1/keys/{id}", Admin, byTeam, h.patchKey},
 		{"DELETE /admin/v1/keys/{id}", Admin, byTeam, h.deleteKey},
 		{"POST /admin/v1/keys/{id}/rotate", Admin, byTeam, h.rotateKey},
+		{"GET /admin/v1/overrides", Viewer, byTeam, h.listOverrides},
+		{"GET /admin/v1/credits", Viewer, byTeam, h.listCredits},
 		{"PUT /admin/v1/overrides/{limit...}", Operator, byTeam, h.setOverride},
 		{"DELETE /admin/v1/overrides/{limit...}", Operator, byTeam, h.removeOverride},
 		{"POST /admin/v1/credits", Operator, byTeam, h.giveCredit},

@@ -162,6 +162,59 @@ func overrideBodyOf(n named, o changes.Override) overrideBody {
 	return overrideBody{n.by(), n.value, n.team, quantityOf(u, o.Amount), quantityOf(u, n.limit.FromFile()), o.Until, o.Reason}
 }
 
+// limitsOf lists the limits that who may change, with the team of each.
+func (h *handler) limitsOf(who Account) []named {
+	var all []named
+	for _, t := range h.teamsOf(who) {
+		for _, l := range ownLimits(t) {
+			all = append(all, named{limit: l, team: t.Name})
+		}
+	}
+	if h.config.Common != nil && !who.bound() {
+		for _, l := range h.config.Common() {
+			all = append(all, named{limit: l})
+		}
+	}
+	return all
+}
+
+// limitOf is the one of all that name means, and whether there is one.
+func limitOf(all []named, name changes.Limit) (named, bool) {
+	i := slices.IndexFunc(all, func(n named) bool { return n.limit.Place == name.Place && n.limit.Name == name.Name })
+	if i < 0 {
+		return named{}, false
+	}
+	n := all[i]
+	n.value = name.Value
+	return n, true
+}
+
+// listOverrides lists the overrides in force, the first to end first.
+func (h *handler) listOverrides(w http.ResponseWriter, _ *http.Request, who Account) {
+	all, list := h.limitsOf(who), []overrideBody{}
+	for _, o := range h.config.Changes.State().Overrides(h.config.Now()) {
+		if n, ok := limitOf(all, o.Limit); ok {
+			list = append(list, overrideBodyOf(n, o))
+		}
+	}
+	slices.SortFunc(list, func(a, b overrideBody) int {
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Limit+a.Value, b.Limit+b.Value))
+	})
+	reply(w, http.StatusOK, map[string]any{"overrides": list})
+}
+
+// listCredits lists the credits in force, the newest first.
+func (h *handler) listCredits(w http.ResponseWriter, _ *http.Request, who Account) {
+	all, list := h.limitsOf(who), []creditBody{}
+	for _, c := range h.config.Changes.State().Credits(h.config.Now()) {
+		if n, ok := limitOf(all, c.Limit); ok {
+			list = append(list, creditBodyOf(n.limit.Unit, c))
+		}
+	}
+	slices.SortFunc(list, func(a, b creditBody) int { return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	reply(w, http.StatusOK, map[string]any{"credits": list})
+}
+
 func (h *handler) setOverride(w http.ResponseWriter, r *http.Request, who Account) {
 	var q struct {
 		Amount amountText `json:"amount"`

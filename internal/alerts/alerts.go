@@ -112,10 +112,10 @@ type Config struct {
 	Instance string // of this gateway, unlike all others
 	Sources  Sources
 	// Rules and Receivers are those in force. They are asked each time.
-	Rules     func() ([]Rule, []Receiver)
-	Delivered func(receiver string, ok bool) // called for each try; nil: nobody listens
-	Logger    *slog.Logger
-	Now       func() time.Time // nil: time.Now
+	Rules  func() ([]Rule, []Receiver)
+	Tried  func(receiver, outcome string) // called for each try: delivered or failed; nil: nobody listens
+	Logger *slog.Logger
+	Now    func() time.Time // nil: time.Now
 }
 
 // Alerts raises and delivers them.
@@ -133,8 +133,8 @@ func New(c Config) *Alerts {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Delivered == nil {
-		c.Delivered = func(string, bool) {}
+	if c.Tried == nil {
+		c.Tried = func(string, string) {}
 	}
 	return &Alerts{
 		config: c, outbox: outbox{store: c.Store, instance: c.Instance, known: map[string]bool{}},

@@ -82,7 +82,11 @@ func (a *Alerts) try(run context.Context, r Receiver, w waiting) {
 	ctx, cancel := context.WithTimeout(run, sendTimeout)
 	err := r.send(ctx, w.Alert)
 	cancel()
-	a.config.Delivered(r.Name, err == nil)
+	outcome := "delivered"
+	if err != nil {
+		outcome = "failed"
+	}
+	a.config.Tried(r.Name, outcome)
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(run), writeTimeout)
 	defer cancel()
 	now := a.config.Now()

@@ -111,14 +111,14 @@ func (a *App) inForce(file *config.Config) *config.Config {
 }
 
 // keysOf are the team's keys that were made at run time and are valid at now. One
-// that the file has too is the file's.
+// that the file has too is the file's. A former secret that the file has is left out.
 func (a *App) keysOf(file *config.Config, team string, state *changes.State, now time.Time) []config.Key {
 	var keys []config.Key
 	for _, k := range state.Keys() {
 		if k.Team != team || k.Expired(now) {
 			continue
 		}
-		if hasKey(file, k.ID) {
+		if hasKey(file, k.ID, k.SHA256) {
 			a.log.Warn("a key of the configuration stands for the one that was made at run time", "key", k.ID)
 			continue
 		}
@@ -132,10 +132,11 @@ func (a *App) keysOf(file *config.Config, team string, state *changes.State, now
 	return keys
 }
 
-// hasKey reports whether the file has a key with this id.
-func hasKey(file *config.Config, id string) bool {
+// hasKey reports whether the file has a key with this id or the secret of this hash:
+// somebody has moved it there.
+func hasKey(file *config.Config, id, sha256 string) bool {
 	return slices.ContainsFunc(file.Teams, func(t config.Team) bool {
-		return slices.ContainsFunc(t.Keys, func(k config.Key) bool { return k.ID == id })
+		return slices.ContainsFunc(t.Keys, func(k config.Key) bool { return k.ID == id || hex.EncodeToString(k.SHA256[:]) == sha256 })
 	})
 }
 
@@ -150,7 +151,7 @@ func compileKey(file *config.Config, k changes.Key, now time.Time) (config.Key, 
 		if _, err := hex.Decode(hash[:], []byte(f.SHA256)); err != nil {
 			return config.Key{}, err
 		}
-		if now.Before(f.Until) {
+		if now.Before(f.Until) && !hasKey(file, "", f.SHA256) {
 			key.Former = append(key.Former, hash)
 		}
 	}

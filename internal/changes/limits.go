@@ -44,6 +44,30 @@ func (s *State) AmountOf(name Limit, base, version, now int64) Amount {
 	return a
 }
 
+// Overrides lists those in force at now, in no order.
+func (s *State) Overrides(now time.Time) []Override {
+	var list []Override
+	for _, o := range s.overrides {
+		if now.Before(o.Until) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// Credits lists those in force at now, in no order.
+func (s *State) Credits(now time.Time) []Credit {
+	var list []Credit
+	for _, all := range s.credits {
+		for _, c := range all {
+			if now.Before(c.ExpiresAt) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
 // Apply returns l as it is at now: l itself unless something has changed it. l is
 // as the configuration has it.
 func (s *State) Apply(l *budget.Limit, now time.Time) *budget.Limit {

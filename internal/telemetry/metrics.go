@@ -47,6 +47,7 @@ type Metrics struct {
 	clockSteps prometheus.Counter
 	crowded    prometheus.Counter
 	strangers  prometheus.Counter
+	alerts     *prometheus.CounterVec
 	reloaded   prometheus.Gauge
 	drift      prometheus.Gauge
 }
@@ -215,6 +216,7 @@ func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {
 		Name: "llmgw_connections_refused_total", Help: "Connections closed at once because their address had as many as it may have."})
 	m.strangers = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "llmgw_admin_auth_failures_total", Help: "Wrong tokens at the admin port."})
+	m.alerts = counters(r, "llmgw_alerts_total", "Tries to deliver an alert.", "receiver", "outcome")
 	m.drift = gauge("llmgw_limit_drift", "Limits whose amounts in force are of another gateway's newer configuration.")
 	m.reloaded = gauge("llmgw_config_last_reload_successful", "Whether the last load of the configuration was accepted.")
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -230,6 +230,11 @@ func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(truth(up)) }
 // ConnectionRefused counts a connection that was one too many of its address.
 func (m *Metrics) ConnectionRefused() { m.crowded.Inc() }
 
+// AlertTried counts a try to deliver an alert, with its outcome: delivered or failed.
+func (m *Metrics) AlertTried(receiver, outcome string) {
+	m.alerts.WithLabelValues(receiver, outcome).Inc()
+}
+
 // AdminAuthFailure counts a wrong token at the admin port.
 func (m *Metrics) AdminAuthFailure() { m.strangers.Inc() }
 
