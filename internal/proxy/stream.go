@@ -304,14 +304,12 @@ func (a *relayed) finish(err error) {
 		panic(http.ErrAbortHandler)
 	}
 	a.write(rest)
-	sent := a.resp.Trailer()
-	if len(sent) == 0 {
-		return
-	}
-	trailer := http.Header{}
-	copyAnswerHeader(trailer, sent, a.rules.Exposure)
-	for name, values := range trailer {
-		a.w.Header()[http.TrailerPrefix+name] = values
+	if sent := a.resp.Trailer(); len(sent) > 0 {
+		trailer := http.Header{}
+		copyAnswerHeader(trailer, sent, a.rules.Exposure)
+		for name, values := range trailer {
+			a.w.Header()[http.TrailerPrefix+name] = values
+		}
 	}
 	if cost := a.cost(); cost != "" && !a.priced {
 		a.w.Header()[http.TrailerPrefix+costHeader] = []string{cost}
