@@ -309,21 +309,31 @@ func (r Rules) clientModel(c *dialect.Call) string {
 // with the factor of its text and what was learned, without margin.
 // It is safe for concurrent use.
 func (e *Estimator) Counter(rules Rules) dialect.Counter {
-	m := resolve(nil, rules)
-	return func(text []byte) tokens.Count {
-		if len(text) == 0 {
-			return 0
-		}
-		enc, err := bpe.Get(m.encoding)
-		if err != nil {
-			return tokens.Count(len(text)+3) / 4 // an unknown encoding is refused long before
-		}
-		n := enc.Count(text)
-		if m.exact {
-			return tokens.Count(n)
-		}
-		var t tally
-		t.classify(text)
-		return scale(n, m.factors.of(t.bytes)*e.ratios.expect(ratioKey{rules.Provider, m.name, dominant(t.bytes), rules.Team}))
+	c := &counter{estimator: e, model: resolve(nil, rules), provider: rules.Provider, team: rules.Team}
+	return c.count
+}
+
+// counter counts the output of one model.
+type counter struct {
+	estimator      *Estimator
+	model          model
+	provider, team string
+}
+
+func (c *counter) count(text []byte) tokens.Count {
+	if len(text) == 0 {
+		return 0
 	}
+	m := &c.model
+	enc, err := bpe.Get(m.encoding)
+	if err != nil {
+		return tokens.Count(len(text)+3) / 4 // an unknown encoding is refused long before
+	}
+	n := enc.Count(text)
+	if m.exact {
+		return tokens.Count(n)
+	}
+	var t tally
+	t.classify(text)
+	return scale(n, m.factors.of(t.bytes)*c.estimator.ratios.expect(ratioKey{c.provider, m.name, dominant(t.bytes), c.team}))
 }

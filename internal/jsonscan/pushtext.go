@@ -41,6 +41,9 @@ func (p *Push) endString() {
 	}
 }
 
+// usualText is the room for a key or a short value, in bytes.
+const usualText = 64
+
 // emit takes decoded text of the string being read.
 func (p *Push) emit(piece []byte) {
 	if !p.inKey && p.node.Long {
@@ -50,6 +53,9 @@ func (p *Push) emit(piece []byte) {
 	most := MaxScalar
 	if p.inKey {
 		most = maxKey + 1
+	}
+	if p.text == nil {
+		p.text = make([]byte, 0, usualText)
 	}
 	p.text = append(p.text, piece[:min(len(piece), most-len(p.text))]...)
 }

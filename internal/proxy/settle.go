@@ -20,12 +20,14 @@ type settlement struct {
 	held     reservation
 	done     bool
 	ending   ending
-	goesOn   string       // the response that goes on without the call; else empty
-	reported time.Time    // the last progress report
-	tries    []ledger.Try // that were sent
-	sent     atomic.Bool  // a try's request was written whole, and has not failed
-	lost     ending       // what tries used that timed out, and were given up
-	answered tokens.Usage // of ending: without what is lost
+	goesOn   string        // the response that goes on without the call; else empty
+	reported time.Time     // the last progress report
+	used     []int64       // of ending, by line; nil: it is not settled
+	tries    []ledger.Try  // that were sent
+	first    [1]ledger.Try // room for most
+	sent     atomic.Bool   // a try's request was written whole, and has not failed
+	lost     ending        // what tries used that timed out, and were given up
+	answered tokens.Usage  // of ending: without what is lost
 }
 
 // settle charges e, wakes who waits for the limits, and remembers e for the
@@ -53,9 +55,9 @@ func (s *settlement) charge(e ending) {
 	if s.held.Reservation == nil {
 		return
 	}
-	used := s.plan.amounts(e.usage, e.requests)
-	s.held.Settle(used)
-	s.gateway.freed(s.plan.lines, used)
+	s.used = s.plan.amounts(e.usage, e.requests)
+	s.held.Settle(s.used)
+	s.gateway.freed(s.plan.lines, s.used)
 }
 
 // Wrote implements upstream.Watcher. It reports what a crash is to charge from now
@@ -87,6 +89,9 @@ func (s *settlement) Tried(t upstream.Target, status int, err *fault.Error, took
 	}
 	if err != nil {
 		tried.Code = string(err.Code)
+	}
+	if s.tries == nil {
+		s.tries = s.first[:0]
 	}
 	s.tries = append(s.tries, tried)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"llmgw/internal/fault"
@@ -20,7 +21,9 @@ type body struct {
 	provider     *Provider
 	from         io.ReadCloser
 	payload      *payload
-	timer        *time.Timer   // nil: no timeout
+	timer        *time.Timer   // of a Read, or before of the answer; nil: none was needed yet
+	cause        atomic.Value  // error: why the timer ends the exchange
+	longest      time.Duration // of a Read; 0: no timeout
 	left         time.Duration // of an error's body, if bounded
 	bounded      bool
 }
@@ -36,10 +39,23 @@ func newBody(outer, inner context.Context, cancel context.CancelCauseFunc, p *Pr
 
 // timed ends the exchange for a cause when a Read takes longer than d; 0: never.
 func (b *body) timed(d time.Duration, cause error) {
-	if b.timer = nil; d > 0 {
-		b.timer = time.AfterFunc(d, func() { b.cancel(cause) })
-		b.timer.Stop()
+	b.cause.Store(cause)
+	b.longest = d
+}
+
+// start lets the time of a Read run.
+func (b *body) start(d time.Duration) {
+	if b.timer == nil {
+		b.timer = time.AfterFunc(d, b.expire)
+		return
 	}
+	b.timer.Reset(d)
+}
+
+// expire ends the exchange since something took too long.
+func (b *body) expire() {
+	cause, _ := b.cause.Load().(error)
+	b.cancel(cause)
 }
 
 // isError makes the body one of an error, which has to come whole in time.
@@ -64,10 +80,10 @@ func (b *body) read(p []byte) (int, error) {
 	switch {
 	case b.bounded:
 		began := time.Now()
-		b.timer.Reset(max(0, b.left))
+		b.start(max(0, b.left))
 		defer func() { b.left -= time.Since(began) }()
-	case b.timer != nil:
-		b.timer.Reset(b.provider.Timeouts.Idle)
+	case b.longest > 0:
+		b.start(b.longest)
 	default:
 		return b.from.Read(p)
 	}

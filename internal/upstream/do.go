@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"llmgw/internal/fault"
@@ -22,9 +21,9 @@ import (
 // dialect has against the call. A provider's answer is no error, whatever its
 // status.
 func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
-	r := run{client: c, ctx: ctx, job: &j, standing: make([]standing, len(j.Targets))}
+	r := c.begin(ctx, j)
 	for {
-		i, how := c.choose(&j, r.standing)
+		i, how := c.choose(r.job, r.standing)
 		if i < 0 {
 			return r.end()
 		}
@@ -50,12 +49,26 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 	}
 }
 
+// begin begins the tries of a job.
+func (c *Client) begin(ctx context.Context, j Job) *run {
+	r := &run{client: c, ctx: ctx, own: j}
+	r.job = &r.own
+	if n := len(j.Targets); n <= len(r.few) {
+		r.standing = r.few[:n]
+	} else {
+		r.standing = make([]standing, n)
+	}
+	return r
+}
+
 // run is the tries of one job.
 type run struct {
 	client *Client
 	ctx    context.Context
-	job    *Job
+	job    *Job // own
 
+	own       Job
+	few       [1]standing    // for most jobs
 	standing  []standing     // of each target
 	allowed   int            // tries, by the first target's provider
 	attempts  int            // tries sent
@@ -131,7 +144,7 @@ func (r *run) take(t Target, k *key, waits bool) (*turn, outcome) {
 	}
 	r.asks++
 	turn, err := k.pacer.take(r.ctx, request{
-		id:   r.job.RequestID + "/" + strconv.Itoa(r.asks),
+		id: r.job.RequestID, nth: r.asks,
 		team: r.job.Team, weight: r.job.Weight, model: t.part(r.job),
 		tokens:  r.job.tokens(t.Provider),
 		maxWait: maxWait,

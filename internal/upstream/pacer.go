@@ -50,7 +50,8 @@ type pacer struct {
 
 // request is what one try asks of a pacer.
 type request struct {
-	id     string // unique to this try
+	id     string // of the job
+	nth    int    // turn that the job asks for
 	team   string
 	weight int
 	model  string

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"time"
 
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
@@ -53,15 +52,16 @@ func send(ctx context.Context, conns *connections, p *Provider, out dialect.Outb
 	}).WithContext(w.within(inner))
 	payload.attach(req)
 
-	var timer *time.Timer
+	b, late := newBody(ctx, inner, cancel, p, nil, payload), false
 	if p.Timeouts.FirstByte > 0 {
-		timer = time.AfterFunc(p.Timeouts.FirstByte, func() { cancel(errFirstByte) })
+		b.timed(p.Timeouts.FirstByte, errFirstByte)
+		b.start(p.Timeouts.FirstByte)
 	}
 	resp, err := conns.roundTrip(req, w)
-	if timer != nil {
-		timer.Stop()
+	if b.timer != nil {
+		late = !b.timer.Stop()
 	}
-	if err == nil && errors.Is(context.Cause(inner), errFirstByte) { // at the very moment
+	if err == nil && late { // at the very moment
 		_ = resp.Body.Close() // its connection is ended already
 		err = errFirstByte
 	}
@@ -71,7 +71,8 @@ func send(ctx context.Context, conns *connections, p *Provider, out dialect.Outb
 	}
 	if err == nil {
 		payload.release()
-		b := newBody(ctx, inner, cancel, p, resp.Body, payload)
+		b.from = resp.Body
+		b.timed(p.Timeouts.Idle, errIdle)
 		if resp.StatusCode >= 400 {
 			b.isError()
 		}

@@ -91,6 +91,9 @@ func (p *pacer) lower(step int64, n float64) {
 func (p *pacer) turn(r request, n int, now time.Time) *turn {
 	f := p.throttles.factor(r.model, now)
 	t := &turn{pacer: p, id: r.id, tokens: r.tokens, scale: 1, lines: make([]budget.Line, 0, len(p.paced.lines))}
+	if r.nth > 0 {
+		t.id += "/" + strconv.Itoa(r.nth)
+	}
 	if n > 0 {
 		t.id += "." + strconv.Itoa(n)
 	}
