@@ -37,7 +37,8 @@ func (c command) synopsis() string { return strings.TrimSpace("llmgw " + c.name 
 func commands() []command {
 	return []command{
 		{"serve", "[FILE | --config FILE] [--listen A] [--admin-listen A]", "run the gateway on FILE, else LLMGW_CONFIG, else ./llmgw.yaml, else the embedded demo", serve},
-		{"check", "FILE", "validate a configuration and show the effective limits of every key", check},
+		{"check", "[--json] [--env-file F] [--allow-missing-env] [--diff --admin URL] FILE", "validate a configuration and show the effective limits of every key, or how it differs from a running gateway", check},
+		{"schema", "", "print a JSON Schema of the configuration file, for editors", schema},
 		{"key", "new --team T [--id I] | list | change ID | rotate ID | delete ID [--admin URL]", "make a key for a team's configuration, or keep the keys of the gateway at --admin", key},
 		{"credit", "LIMIT AMOUNT --reason R --admin URL", "raise a budget for the rest of its period", credit},
 		{"override", "[set] LIMIT AMOUNT --until T --reason R | remove LIMIT | reset LIMIT --reason R --admin URL", "put another amount in a limit's place for a while, end that, or begin its counter anew", override},

@@ -44,7 +44,8 @@ func TestTheReadmesConfigurationsAreGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, out, errs := called(t, "check", file)
-		if code != exitOK || errs != "" || !strings.Contains(out, "team/search/monthly") {
+		// With Redis alone the books are in pieces, and check says so.
+		if code != exitOK || strings.Count(errs, "\n") != strings.Count(errs, "keep books in pieces") || !strings.Contains(out, "team/search/monthly") {
 			t.Errorf("example %d: got code %d, %s%s", i, code, out, errs)
 		}
 	}

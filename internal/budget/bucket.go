@@ -21,7 +21,7 @@ func (bucket) bound(r *Rules) int64 { return (MaxExact - r.Num - r.Den) / r.Den 
 
 func (bucket) validate(l *Limit) error {
 	if l.Period.Length() == 0 {
-		return fmt.Errorf("algorithm %s: the period is %q, not a second, minute or hour", l.Algorithm, l.Period)
+		return fmt.Errorf("algorithm %s: the period is %q, not a second, minute, hour or a length", l.Algorithm, l.Period)
 	}
 	if err := between("burst", l.Burst, 1, MaxExact); err != nil {
 		return err

@@ -43,9 +43,22 @@ func PeriodAt(l *Limit, t time.Time) (start, end time.Time) {
 			return resetIn(y, m-1, reset, loc), resetIn(y, m, reset, loc)
 		}
 		return resetIn(y, m, reset, loc), resetIn(y, m+1, reset, loc)
+	case Quarter:
+		return monthsFrom(t, y, m-(m-1)%3, 3, reset, loc)
+	case Year:
+		return monthsFrom(t, y, time.January, 12, reset, loc)
 	default:
 		return dayStart(y, m, d, loc), dayStart(y, m, d+1, loc)
 	}
+}
+
+// monthsFrom is the period of n months that t is in, where one begins at the reset
+// of month m.
+func monthsFrom(t time.Time, y int, m time.Month, n, reset int, loc *time.Location) (start, end time.Time) {
+	if t.Before(resetIn(y, m, reset, loc)) {
+		m -= time.Month(n)
+	}
+	return resetIn(y, m, reset, loc), resetIn(y, m+time.Month(n), reset, loc)
 }
 
 // resetIn is the reset of a month, on its last day if it is shorter.
@@ -106,10 +119,10 @@ func (b Bounds) at(now int64) Bounds {
 type calendar struct{ counted }
 
 func (calendar) validate(l *Limit) error {
-	most := map[Period]int{Day: 1, Week: 7, Month: 31}[l.Period]
+	most := map[Period]int{Day: 1, Week: 7, Month: 31, Quarter: 31, Year: 31}[l.Period]
 	switch {
 	case most == 0:
-		return fmt.Errorf("algorithm %s: the period is %q, not a day, week or month", l.Algorithm, l.Period)
+		return fmt.Errorf("algorithm %s: the period is %q, not a day, week, month, quarter or year", l.Algorithm, l.Period)
 	case l.Location == nil:
 		return fmt.Errorf("algorithm %s: there is no time zone", l.Algorithm)
 	case l.ResetDay < 0 || l.ResetDay > most:

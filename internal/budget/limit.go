@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 	"unique"
@@ -37,20 +38,29 @@ const (
 // Period is what an amount is granted per. Concurrency has none.
 type Period string
 
-// The periods. Day, Week and Month are calendar periods in a time zone.
+// The periods. Day and those after it are calendar periods in a time zone. Any
+// other is a length: a whole number of s, m, h or d, such as 10m or 5h.
 const (
-	Second Period = "second"
-	Minute Period = "minute"
-	Hour   Period = "hour"
-	Day    Period = "day"
-	Week   Period = "week"
-	Month  Period = "month"
+	Second  Period = "second"
+	Minute  Period = "minute"
+	Hour    Period = "hour"
+	Day     Period = "day"
+	Week    Period = "week"
+	Month   Period = "month"
+	Quarter Period = "quarter"
+	Year    Period = "year"
 )
 
-// Calendar reports whether p is a calendar period.
-func (p Period) Calendar() bool { return p == Day || p == Week || p == Month }
+// LongestPeriod bounds a period of any length.
+const LongestPeriod = 366 * 24 * time.Hour
 
-// Length is the period's fixed length, or 0 for a calendar period and "".
+// Calendar reports whether p is a calendar period.
+func (p Period) Calendar() bool {
+	return p == Day || p == Week || p == Month || p == Quarter || p == Year
+}
+
+// Length is the period's fixed length, or 0 for a calendar period, "", and what
+// is none.
 func (p Period) Length() time.Duration {
 	switch p {
 	case Second:
@@ -59,9 +69,15 @@ func (p Period) Length() time.Duration {
 		return time.Minute
 	case Hour:
 		return time.Hour
-	default:
+	case "", Day, Week, Month, Quarter, Year:
 		return 0
 	}
+	unit, ok := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}[p[len(p)-1]]
+	n, err := strconv.ParseUint(string(p[:len(p)-1]), 10, 32)
+	if d := time.Duration(n) * unit; ok && err == nil && d > 0 && d <= LongestPeriod && p[0] != '0' {
+		return d
+	}
+	return 0
 }
 
 // Algorithm is how a limit is counted.

@@ -56,14 +56,16 @@ func (l Limit) WithDefaults() Limit {
 	return l
 }
 
-// defaultAlgorithm is a bucket for periods up to an hour, and a calendar budget
-// beyond.
+// defaultAlgorithm is a calendar budget for calendar periods, a bucket for lengths
+// up to an hour, and a window for those beyond.
 func defaultAlgorithm(u Unit, p Period) Algorithm {
 	switch {
 	case u == Concurrency:
 		return Slots
 	case p.Calendar():
 		return CalendarUsage
+	case p.Length() > time.Hour:
+		return SlidingWindow
 	default:
 		return TokenBucket
 	}

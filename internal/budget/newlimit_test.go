@@ -27,7 +27,7 @@ func ExampleNewLimit() {
 	// Output:
 	// gateway/tpm token_bucket 100000 4 1000000 enforce local
 	// gateway/monthly calendar true UTC 1
-	// limit "yearly": algorithm token_bucket: the period is "fortnight", not a second, minute or hour
+	// limit "yearly": algorithm token_bucket: the period is "fortnight", not a second, minute, hour or a length
 }
 
 func TestNewLimitKeepsWhatIsSaid(t *testing.T) {

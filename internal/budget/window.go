@@ -123,6 +123,10 @@ func rolling(p Period) time.Duration {
 		return 7 * day
 	case Month:
 		return 30 * day
+	case Quarter:
+		return 91 * day
+	case Year:
+		return 365 * day
 	default:
 		return p.Length()
 	}

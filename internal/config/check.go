@@ -19,6 +19,23 @@ func (d *decoder) check() {
 	}
 }
 
+// checkTeams warns of teams that nothing limits.
+func (d *decoder) checkTeams(c *Config) {
+	if len(c.Limits) > 0 {
+		return
+	}
+	for i := range c.Teams {
+		t := &c.Teams[i]
+		limited := len(t.Limits) > 0
+		for k := range t.Keys {
+			limited = limited || len(c.limitsOf(t, &t.Keys[k])) > 0
+		}
+		if n := d.teamNames[t.Name]; !limited && n != nil {
+			d.warn(n, "nothing limits the team %q", t.Name)
+		}
+	}
+}
+
 // checkReferences finds names of what does not exist.
 func (d *decoder) checkReferences() {
 	for _, n := range d.providerRefs {

@@ -18,6 +18,9 @@ func Effective(w io.Writer, c *Config) error {
 	row(t, "KEY", "TEAM", "LIMIT", "SCOPE", "UNIT", "AMOUNT", "BURST", "ALGORITHM", "ON_EXCEED", "WHEN_STORE_DOWN", "MODE")
 	for i := range c.Teams {
 		team := &c.Teams[i]
+		if len(team.Keys) == 0 {
+			row(t, "(no key)", team.Name)
+		}
 		for j := range team.Keys {
 			key := &team.Keys[j]
 			limits := c.limitsOf(team, key)

@@ -14,6 +14,9 @@ import (
 type Lookups struct {
 	// Env returns an environment variable, and whether it is set.
 	Env func(name string) (string, bool)
+	// Missing stands for a variable that is not set and has no default; nil: that is
+	// a problem.
+	Missing func(name string) string
 	// File returns the content of a file that ${file:PATH} names, PATH as written.
 	File func(path string) ([]byte, error)
 }
@@ -93,6 +96,8 @@ func (l Lookups) lookup(reference string) (string, error) {
 	switch {
 	case hasDefault && value == "": // as in a shell: unset or empty
 		return otherwise, nil
+	case !ok && l.Missing != nil:
+		return l.Missing(name), nil
 	case !ok:
 		return "", fmt.Errorf("the environment variable %s is not set (${%s:-} would be empty then)", name, name)
 	case !utf8.ValidString(value):

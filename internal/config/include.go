@@ -10,8 +10,8 @@ import (
 
 // loader reads a configuration's files.
 type loader struct {
-	env   func(name string) (string, bool)
-	files []File // all that was read or looked at
+	names Lookups // but for files
+	files []File  // all that was read or looked at
 	// changed is when the youngest of the configuration's own files came to be as
 	// it is, in Unix milliseconds.
 	changed int64
@@ -36,11 +36,16 @@ func (l *loader) load(path string) (*node, []Problem, error) {
 // lookups resolve the references of the file at path: a relative ${file:PATH} is
 // beside it.
 func (l *loader) lookups(path string) Lookups {
-	return Lookups{Env: l.env, File: func(name string) ([]byte, error) {
+	names := l.names
+	names.File = func(name string) ([]byte, error) {
 		content, read, err := readFile(beside(path, name), maxSecretBytes)
 		l.files = append(l.files, read)
+		if err != nil && names.Missing != nil {
+			return []byte(names.Missing(name)), nil
+		}
 		return content, err
-	}}
+	}
+	return names
 }
 
 // beside is the path that name stands for in the file at path.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ func (d *decoder) limit(n *node, p place) *budget.Limit {
 		"unit": set(d, &l.Unit, oneOf(budget.Tokens, budget.InputTokens, budget.OutputTokens,
 			budget.Requests, budget.USD, budget.Concurrency)),
 		"amount":          keep(&w.amount),
-		"per":             set(d, &l.Period, oneOf(budget.Second, budget.Minute, budget.Hour, budget.Day, budget.Week, budget.Month)),
+		"per":             set(d, &l.Period, period),
 		"timezone":        set(d, &l.Location, zone),
 		"reset_day":       set(d, &l.ResetDay, small(1, 31)),
 		"burst":           keep(&w.burst),
@@ -58,6 +59,18 @@ func (d *decoder) limit(n *node, p place) *budget.Limit {
 		d.limits = append(d.limits, placedLimit{l, n, p.meets})
 	}
 	return l
+}
+
+// period reads a period: a name, or a length such as 10m or 5h.
+func period(s string) (budget.Period, error) {
+	p, err := oneOf(budget.Second, budget.Minute, budget.Hour, budget.Day, budget.Week, budget.Month, budget.Quarter, budget.Year)(s)
+	if err != nil && budget.Period(s).Length() > 0 {
+		return budget.Period(s), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w, or a length such as 10m or 5h", err)
+	}
+	return p, nil
 }
 
 // amounts reads the amounts of a limit whose unit is known.
@@ -99,11 +112,11 @@ func (d *decoder) complete(l *budget.Limit, n *node) {
 		return
 	}
 	if l.Period.Calendar() && l.Algorithm == budget.TokenBucket {
-		d.fail(n.at("algorithm"), "a token_bucket is per second, minute or hour: per %s it can be calendar, sliding_window or sliding_log", l.Period)
+		d.fail(n.at("algorithm"), "a token_bucket is per second, minute, hour or a length: per %s it can be calendar, sliding_window or sliding_log", l.Period)
 		return
 	}
 	if !l.Period.Calendar() && l.Algorithm == budget.CalendarUsage {
-		d.fail(n.at("algorithm"), "a calendar budget is per day, week or month: per %s it can be token_bucket, sliding_window or sliding_log", l.Period)
+		d.fail(n.at("algorithm"), "a calendar budget is per day, week, month, quarter or year: per %s it can be token_bucket, sliding_window or sliding_log", l.Period)
 		return
 	}
 	d.checkResetDay(l, n)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -52,7 +53,28 @@ func (d *decoder) provider(p *Provider) func(*node) {
 		}
 		if len(d.problems) == before {
 			d.checkDialect(p, n)
+			d.warnOfAddress(p, n)
 		}
+	}
+}
+
+// warnOfAddress warns of a provider that cannot be meant so: one on the internet
+// without a key, or with a base URL that its own client would not take.
+func (d *decoder) warnOfAddress(p *Provider, n *node) {
+	u, err := url.Parse(p.BaseURL)
+	if err != nil {
+		return
+	}
+	if u.Scheme == "https" && len(p.APIKeys) == 0 && n.value("api_keys") == nil {
+		d.warn(n.at("base_url"), "the provider %q is asked over https without a key: write api_keys, or api_keys: [] if it wants none", p.Name)
+	}
+	path := strings.TrimSuffix(u.Path, "/")
+	suffix := registry.Profile(p.Dialect).BasePath
+	switch {
+	case suffix != "" && path == "" && u.Scheme == "https":
+		d.warn(n.at("base_url"), "clients of this API take a base URL that ends in %s, as %s%s", suffix, strings.TrimSuffix(p.BaseURL, "/"), suffix)
+	case suffix == "" && path == "/v1":
+		d.warn(n.at("base_url"), "clients of this API add /v1 themselves: write %s", strings.TrimSuffix(strings.TrimSuffix(p.BaseURL, "/"), "/v1"))
 	}
 }
 

@@ -136,6 +136,10 @@ func lengthOf(l *budget.Limit) time.Duration {
 		return 7 * day
 	case budget.Month:
 		return 31 * day
+	case budget.Quarter:
+		return 92 * day
+	case budget.Year:
+		return 366 * day
 	default:
 		return max(time.Minute, l.Period.Length())
 	}
