@@ -111,7 +111,7 @@ func (h *handler) getKey(w http.ResponseWriter, r *http.Request, who Account) {
 type keyRequest struct {
 	Team      *string         `json:"team"`
 	ID        *string         `json:"id"`
-	Models    *[]string       `json:"models"`
+	Models    json.RawMessage `json:"models"` // names; null: all that the team may use
 	Limits    json.RawMessage `json:"limits"`
 	Priority  *string         `json:"priority"`
 	ExpiresAt json.RawMessage `json:"expires_at"` // a time; null: never
@@ -123,8 +123,11 @@ const maxNote = 1000
 
 // onto is k with what q says.
 func (q keyRequest) onto(k changes.Key, now time.Time) (changes.Key, error) {
-	if q.Models != nil {
-		k.Models = *q.Models
+	if len(q.Models) > 0 {
+		k.Models = nil
+		if err := json.Unmarshal(q.Models, &k.Models); err != nil {
+			return k, fault.Invalid("models", "models is neither a list of names nor null.")
+		}
 	}
 	if len(q.Limits) > 0 {
 		k.Limits = q.Limits

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -99,10 +100,11 @@ func (a *App) inForce(file *config.Config) *config.Config {
 	for i := range c.Models {
 		c.Models[i].Limits = apply(c.Models[i].Limits)
 	}
+	made := a.madeKeys(file, state, now)
 	c.Teams = slices.Clone(c.Teams)
 	for i := range c.Teams {
 		t := &c.Teams[i]
-		t.Limits, t.Keys = apply(t.Limits), slices.Concat(t.Keys, a.keysOf(file, t.Name, state, now))
+		t.Limits, t.Keys = apply(t.Limits), slices.Concat(t.Keys, made[t.Name])
 		for j := range t.Keys {
 			t.Keys[j].Limits = apply(t.Keys[j].Limits)
 		}
@@ -110,16 +112,19 @@ func (a *App) inForce(file *config.Config) *config.Config {
 	return &c
 }
 
-// keysOf are the team's keys that were made at run time and are valid at now. One
-// that the file has too is the file's. A former secret that the file has is left out.
-func (a *App) keysOf(file *config.Config, team string, state *changes.State, now time.Time) []config.Key {
-	var keys []config.Key
-	for _, k := range state.Keys() {
-		if k.Team != team || k.Expired(now) {
-			continue
+// madeKeys are the keys that were made at run time and are valid at now, by their
+// teams. One that the file has too, by its id or by its secret, is the file's: somebody
+// has moved it there.
+func (a *App) madeKeys(file *config.Config, state *changes.State, now time.Time) map[string][]config.Key {
+	ids, hashes := map[string]bool{}, map[[32]byte]bool{}
+	for _, t := range file.Teams {
+		for _, k := range t.Keys {
+			ids[k.ID], hashes[k.SHA256] = true, true
 		}
-		if hasKey(file, k.ID, k.SHA256) {
-			a.log.Warn("a key of the configuration stands for the one that was made at run time", "key", k.ID)
+	}
+	made := map[string][]config.Key{}
+	for _, k := range state.Keys() {
+		if k.Expired(now) {
 			continue
 		}
 		key, err := compileKey(file, k, now)
@@ -127,40 +132,45 @@ func (a *App) keysOf(file *config.Config, team string, state *changes.State, now
 			a.log.Error("a key that was made at run time is not in force", "key", k.ID, "error", err.Error())
 			continue
 		}
-		keys = append(keys, key)
+		if ids[k.ID] || hashes[key.SHA256] {
+			a.log.Warn("a key of the configuration stands for the one that was made at run time", "key", k.ID)
+			continue
+		}
+		key.Former = slices.DeleteFunc(key.Former, func(h [32]byte) bool { return hashes[h] })
+		made[k.Team] = append(made[k.Team], key)
 	}
-	return keys
-}
-
-// hasKey reports whether the file has a key with this id or the secret of this hash:
-// somebody has moved it there.
-func hasKey(file *config.Config, id, sha256 string) bool {
-	return slices.ContainsFunc(file.Teams, func(t config.Team) bool {
-		return slices.ContainsFunc(t.Keys, func(k config.Key) bool { return k.ID == id || hex.EncodeToString(k.SHA256[:]) == sha256 })
-	})
+	return made
 }
 
 // compileKey is k as a configuration has keys.
 func compileKey(file *config.Config, k changes.Key, now time.Time) (config.Key, error) {
 	key := config.Key{ID: k.ID, Models: k.Models}
-	if _, err := hex.Decode(key.SHA256[:], []byte(k.SHA256)); err != nil {
+	var err error
+	if key.SHA256, err = hashOf(k.SHA256); err != nil {
 		return config.Key{}, err
 	}
 	for _, f := range k.Former {
-		var hash [32]byte
-		if _, err := hex.Decode(hash[:], []byte(f.SHA256)); err != nil {
+		hash, err := hashOf(f.SHA256)
+		if err != nil {
 			return config.Key{}, err
 		}
-		if now.Before(f.Until) && !hasKey(file, "", f.SHA256) {
+		if now.Before(f.Until) {
 			key.Former = append(key.Former, hash)
 		}
 	}
-	if len(k.Limits) == 0 {
-		return key, nil
+	if len(k.Limits) > 0 {
+		key.Limits, err = file.KeyLimits(k.Team, key, k.Limits, k.Version)
 	}
-	limits, err := file.KeyLimits(k.Team, key, k.Limits, k.Version)
-	key.Limits = limits
 	return key, err
+}
+
+// hashOf reads a hash as changes have it.
+func hashOf(text string) (hash [32]byte, err error) {
+	if hex.DecodedLen(len(text)) != len(hash) {
+		return hash, fmt.Errorf("a hash of %d characters", len(text))
+	}
+	_, err = hex.Decode(hash[:], []byte(text))
+	return hash, err
 }
 
 // usedKeys is when each key was last used, here. The zero usedKeys is ready.

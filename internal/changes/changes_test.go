@@ -278,7 +278,7 @@ func TestEntriesSurviveJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got Entry
-	if err := json.Unmarshal(text, &got); err != nil || got.Key == nil || got.Key.Former[0] != e.Key.Former[0] || got.Key.Version != 7 {
+	if err := json.Unmarshal(text, &got); err != nil || got.Key == nil || got.Key.Former[0] != e.Key.Former[0] || got.Key.Version != 7 || got.Key.Models == nil {
 		t.Errorf("%v: %+v", err, got)
 	}
 }

@@ -54,7 +54,7 @@ type Key struct {
 	Team      string          `json:"team"`
 	SHA256    string          `json:"sha256"` // hexadecimal
 	Former    []Former        `json:"former,omitempty"`
-	Models    []string        `json:"models,omitempty"` // nil: all that the team may use
+	Models    []string        `json:"models"`           // nil: all that the team may use; empty: none
 	Limits    json.RawMessage `json:"limits,omitempty"` // as a configuration has them
 	Priority  string          `json:"priority,omitempty"`
 	ExpiresAt *time.Time      `json:"expires_at,omitempty"` // nil: never
