@@ -11,8 +11,12 @@ import (
 
 // newAlerts are the alerts of the configuration in force.
 func (a *App) newAlerts() *alerts.Alerts {
+	var store alerts.Store = a.backing.shared
+	if a.inDatabase(a.config.Load()) {
+		store = alerts.NewSQL(a.database)
+	}
 	return alerts.New(alerts.Config{
-		Store: a.backing.shared, Instance: string(a.keeper.Epoch()), Rules: a.alertRules, Tried: a.metrics.AlertTried, Logger: a.log,
+		Store: store, Instance: string(a.keeper.Epoch()), Rules: a.alertRules, Tried: a.metrics.AlertTried, Logger: a.log,
 		Sources: alerts.Sources{
 			Limits: func() []*budget.Limit { return limitsOf(a.config.Load()) }, Read: a.read,
 			Refused: a.refused, Down: a.down, Expiring: a.expiring,

@@ -20,17 +20,20 @@ import (
 // changesEvery is how often the changes of other gateways are read.
 const changesEvery = 300 * time.Millisecond
 
-// changesLog is where changes are kept: in a database that all gateways share, in the
-// Redis that they share, or in this gateway's own database.
+// inDatabase reports whether what the gateways share beside counters is in the
+// database: PostgreSQL, which all of them have, or SQLite where one gateway counts by
+// itself. Else it is in the Redis of the limits, or in memory.
+func (a *App) inDatabase(c *config.Config) bool {
+	kind := a.database.Kind()
+	return kind == database.Postgres || kind == database.SQLite && c.Store.Kind != "redis"
+}
+
+// changesLog is where changes at run time are kept.
 func (a *App) changesLog(c *config.Config) changes.Log {
-	switch {
-	case a.database.Kind() == database.Postgres:
-		return changes.NewSQL(a.database)
-	case c.Store.Kind == "redis" || a.database.Kind() == database.Memory:
-		return a.backing.changes
-	default:
+	if a.inDatabase(c) {
 		return changes.NewSQL(a.database)
 	}
+	return a.backing.changes
 }
 
 // followChanges puts in force what operators change at any gateway, and what ends by

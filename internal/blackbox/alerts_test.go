@@ -5,9 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"llmgw/internal/alerts"
@@ -63,4 +65,25 @@ func TestAlertsAreToldOnceForTheFleetAndOutliveTheirSender(t *testing.T) {
 	if !slices.Equal(told(), []int64{50, 75, 100}) {
 		t.Errorf("got %v", told())
 	}
+}
+
+func TestAnAlertOfALoneGatewayOutlivesIt(t *testing.T) {
+	var up, told atomic.Bool
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		told.Store(true)
+	}))
+	t.Cleanup(hook.Close)
+	w := start(t, setup{limits: monthly("budget", "requests", 4), top: "records: {kind: sqlite, path: " + filepath.Join(t.TempDir(), "books.db") + "}\n" +
+		"alerts: {receivers: [{name: ops, url: \"" + hook.URL + "\", format: slack, allow_private: true}], rules: [{name: budgets, on: budget, at: [25], to: [ops]}]}"})
+	w.Post(secret, chat, ask("sim-out1"))
+	w.Eventually("a try that fails", 3*eventually, func() bool { return strings.Contains(w.Log(), "an alert cannot be delivered") })
+	w.Kill()
+	up.Store(true)
+	w.Restart() // what it had counted in memory is gone
+	w.AwaitReady()
+	w.Eventually("the alert", 6*eventually, told.Load)
 }
