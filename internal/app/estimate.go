@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/config"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/registry"
@@ -52,7 +53,7 @@ func Estimate(o EstimateOptions) (estimate.Estimate, error) {
 }
 
 // modelsOfFile are those that a configuration has; none without a file.
-func modelsOfFile(name string) (map[string]*proxy.Model, error) {
+func modelsOfFile(name string) (map[string]*charge.Model, error) {
 	if name == "" {
 		return nil, nil
 	}

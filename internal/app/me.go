@@ -6,15 +6,15 @@ import (
 
 	"llmgw/internal/admin"
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/ledger"
-	"llmgw/internal/proxy"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
 )
 
 // me is what an app may know of its key: what it may use, what is left of each
 // limit that it draws on, and what its team has used.
-func (a *App) me(ctx context.Context, key *tenant.Key, models []*proxy.Model) (any, error) {
+func (a *App) me(ctx context.Context, key *tenant.Key, models []*charge.Model) (any, error) {
 	type model struct {
 		Name   string         `json:"name"`
 		Prices *tokens.Prices `json:"prices"` // null: none are known

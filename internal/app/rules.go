@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/config"
 	"llmgw/internal/estimate"
 	"llmgw/internal/proxy"
@@ -106,10 +107,10 @@ func providersOf(c *config.Config) map[string]*upstream.Provider {
 	return all
 }
 
-func modelsOf(c *config.Config, providers map[string]*upstream.Provider) map[string]*proxy.Model {
-	models := make(map[string]*proxy.Model, len(c.Models))
+func modelsOf(c *config.Config, providers map[string]*upstream.Provider) map[string]*charge.Model {
+	models := make(map[string]*charge.Model, len(c.Models))
 	for _, m := range c.Models {
-		out := &proxy.Model{
+		out := &charge.Model{
 			Name: m.Name, Weights: m.Weights, Prices: m.Prices, Limits: m.Limits, CapOutput: m.CapOutput, SpillAfter: m.SpillAfter, Created: c.Version / 1000,
 			Rules: estimate.Rules{
 				Encoding: m.Encoding, DefaultMaxOutput: m.DefaultMaxOutput, MaxOutput: m.MaxOutput, Learned: m.ReserveOutput == "learned",

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/budget/memstore", "internal/budget/redisstore", "internal/shared", "internal/changes"},
 	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},
 	{"internal/tenant", "internal/alerts", "internal/estimate/...", "internal/upstream/...", "internal/books", "internal/budget/lease"},
-	{"internal/ledger"},
+	{"internal/ledger", "internal/charge"},
 	{"internal/proxy", "internal/admin"},
 	{"internal/config"},
 	{"internal/fakellm", "internal/sim"},

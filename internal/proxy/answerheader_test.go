@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/tokens"
 )
@@ -39,8 +40,8 @@ func TestAProviderCannotSpeakForTheGateway(t *testing.T) {
 
 func TestARedirectAndAnUnchangedAnswerCostNothing(t *testing.T) {
 	for _, status := range []int{http.StatusNotModified, http.StatusBadRequest, http.StatusInternalServerError} {
-		e := metered(&plan{}, completed, status, dialect.Report{Usage: tokens.Usage{Input: 7}, InputKnown: true, Complete: true})
-		if e.outcome != upstreamError || e.requests != 0 || e.usage.Total() != 0 {
+		e := (&plan{}).Metered(charge.Completed, status, dialect.Report{Usage: tokens.Usage{Input: 7}, InputKnown: true, Complete: true})
+		if e.Outcome != charge.UpstreamError || e.Requests != 0 || e.Usage.Total() != 0 {
 			t.Errorf("%d: got %+v, want nothing charged", status, e)
 		}
 	}

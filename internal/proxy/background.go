@@ -48,7 +48,7 @@ func newBackground(end func(*record, *dialect.Report)) *background {
 // goesOn tells whether a call's response goes on at its provider, and has an id
 // by which it can be asked for.
 func goesOn(p *plan, status int, r dialect.Report) bool {
-	return p.call.Detached && status < 300 && !r.Complete && r.Failure == nil && r.ID != ""
+	return p.Call.Detached && status < 300 && !r.Complete && r.Failure == nil && r.ID != ""
 }
 
 // leave takes over a call that has ended while the response id goes on; false if
@@ -60,7 +60,7 @@ func (b *background) leave(id string, rec *record) bool {
 		b.mu.Unlock()
 		return false
 	}
-	team, loser := rec.caller.teamName(), ""
+	team, loser := rec.caller.TeamName(), ""
 	if len(b.open) >= maxUnfinished {
 		if loser = b.crowdedOut(team); loser == "" {
 			b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *background) crowdedOut(team string) string {
 	}
 	newest, number := "", 0
 	for id, u := range b.open {
-		if u.number > number && u.rec.caller.teamName() == most {
+		if u.number > number && u.rec.caller.TeamName() == most {
 			newest, number = id, u.number
 		}
 	}
@@ -179,7 +179,7 @@ func (b *background) finish(id string, r *dialect.Report) bool {
 	u, ok := b.open[id]
 	if ok {
 		delete(b.open, id)
-		team := u.rec.caller.teamName()
+		team := u.rec.caller.TeamName()
 		if b.teams[team]--; b.teams[team] == 0 {
 			delete(b.teams, team)
 		}
@@ -209,16 +209,16 @@ func (b *background) close() {
 // is reported of its end, or for all that was reserved if that is unknown.
 func (g *Gateway) endBackground(rec *record, r *dialect.Report) {
 	s := rec.settlement
-	before := s.ending.usage                             // what is known of it as charged
+	before := s.ending.Usage                             // what is known of it as charged
 	if r != nil && (r.OutputKnown || r.Failure != nil) { // else it was cancelled, and what it did is not said
-		s.ending = s.withLost(metered(s.plan, rec.ending.outcome, http.StatusOK, *r))
+		s.ending = s.withLost(s.plan.Metered(rec.ending.Outcome, http.StatusOK, *r))
 	}
-	used := s.ending.usage
+	used := s.ending.Usage
 	beyond := used.Input > before.Input || used.Output > before.Output
 	if beyond { // another gateway may have seen that too: it is debited once
 		used.Input, used.Output = min(used.Input, before.Input), min(used.Output, before.Output)
 		used.Reasoning, used.CachedInput, used.CacheWrite = 0, 0, 0
-		s.ending.usage = used
+		s.ending.Usage = used
 	}
 	rec.ending = s.ending
 	s.charge(s.ending)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
@@ -163,7 +164,7 @@ func TestTheResponsesThatGoOnAreBounded(t *testing.T) {
 func TestTeamsShareTheTableOfResponsesThatGoOn(t *testing.T) {
 	told := &ends{}
 	b := newBackground(told.end)
-	of := func(team string) *record { return &record{caller: caller{team: &tenant.Team{Name: team}}} }
+	of := func(team string) *record { return &record{caller: charge.Caller{Team: &tenant.Team{Name: team}}} }
 	crowd := make([]*record, maxUnfinished)
 	for i := range crowd {
 		crowd[i] = of("crowd")
@@ -204,7 +205,7 @@ func TestOnlyWhatIsDetachedAndHasAnIDGoesOn(t *testing.T) {
 		{"it has no id", true, 200, dialect.Report{}, false},
 		{"it was refused", true, 429, dialect.Report{ID: "resp_1"}, false},
 	} {
-		if got := goesOn(&plan{call: &dialect.Call{Detached: s.detached}}, s.status, s.report); got != s.want {
+		if got := goesOn(&plan{Plan: charge.Plan{Call: &dialect.Call{Detached: s.detached}}}, s.status, s.report); got != s.want {
 			t.Errorf("%s: got %v, want %v", s.what, got, s.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect/stream"
 	"llmgw/internal/tokens"
 	"llmgw/internal/upstream"
@@ -63,7 +64,7 @@ func TestWhoLeavesWithTheWholeAnswerIsChargedItsReasoning(t *testing.T) {
 					began := time.Now()
 					h.open(api.path, api.body).until(api.last).leave()
 					e := h.entry()
-					if e.Outcome != string(completed) || e.Usage.Input != 11 || e.Usage.Output != 5006 || e.Estimated {
+					if e.Outcome != string(charge.Completed) || e.Usage.Input != 11 || e.Usage.Output != 5006 || e.Estimated {
 						t.Errorf("got %+v", e)
 					}
 					if p != Drain && time.Since(began) > 3*time.Second {
@@ -94,7 +95,7 @@ func TestReasoningIsChargedAsLearnedWhereTheBillDoesNotCome(t *testing.T) {
 		began := time.Now()
 		h.open(chatPath, chatStream).until("stop").leave()
 		e := h.entry()
-		if want := (tokens.Usage{Input: 8, Output: 62}); e.Usage != want || !e.Estimated || e.Outcome != string(clientGone) {
+		if want := (tokens.Usage{Input: 8, Output: 62}); e.Usage != want || !e.Estimated || e.Outcome != string(charge.ClientGone) {
 			t.Errorf("got %+v, want %+v", e, want)
 		}
 		if !strings.Contains(e.Cause, "usage did not come") {
@@ -119,7 +120,7 @@ func TestAnAnswerThatGoesOnIsNotReadOn(t *testing.T) {
 		began := time.Now()
 		h.open("/v1/messages", `{"model":"m","max_tokens":60,"stream":true,"messages":[{"role":"user","content":"hi"}]}`).until("block_stop").leave()
 		e := h.entry()
-		if e.Outcome != string(clientGone) || !e.Estimated || e.Usage.Input != 11 || e.Usage.Output < 3 {
+		if e.Outcome != string(charge.ClientGone) || !e.Estimated || e.Usage.Input != 11 || e.Usage.Output < 3 {
 			t.Errorf("got %+v", e)
 		}
 		if took := time.Since(began); took > 3*time.Second {
@@ -141,17 +142,17 @@ func TestAReportOfLessThanWasSeenIsNotBelieved(t *testing.T) {
 		what     string
 		body     string
 		provider http.HandlerFunc
-		want     charge
+		want     bookedAs
 	}{
-		{"0 in a document", chatPrompt, document(0), charge{completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
-		{"0 in the last chunk", chatStream, streams(delta(text, "stop"), bill(20, 0, 0), doneEvent), charge{completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
-		{"0 in every chunk", chatStream, streams(running(0), delta("", "stop"), bill(20, 0, 0), doneEvent), charge{completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
-		{"1 in every chunk", chatStream, streams(running(1), delta("", "stop"), bill(20, 1, 0), doneEvent), charge{completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
-		{"a running count of an answer that is cut", chatStream, streams(running(1), "cut"), charge{upstreamTruncated, tokens.Usage{Input: 20, Output: 40}, true, 1}},
-		{"a running count that says more", chatStream, streams(running(90), "cut"), charge{upstreamTruncated, tokens.Usage{Input: 20, Output: 90}, false, 1}},
-		{"a little less than we count", chatStream, streams(delta(text, "stop"), bill(20, 31, 0), doneEvent), charge{completed, tokens.Usage{Input: 20, Output: 31}, false, 1}},
-		{"more than we count", chatStream, streams(delta(text, "stop"), bill(20, 400, 0), doneEvent), charge{completed, tokens.Usage{Input: 20, Output: 400}, false, 1}},
-		{"an input of nothing", chatStream, streams(delta(text, "stop"), bill(0, 41, 0), doneEvent), charge{completed, tokens.Usage{Input: 8, Output: 41}, true, 1}},
+		{"0 in a document", chatPrompt, document(0), bookedAs{charge.Completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
+		{"0 in the last chunk", chatStream, streams(delta(text, "stop"), bill(20, 0, 0), doneEvent), bookedAs{charge.Completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
+		{"0 in every chunk", chatStream, streams(running(0), delta("", "stop"), bill(20, 0, 0), doneEvent), bookedAs{charge.Completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
+		{"1 in every chunk", chatStream, streams(running(1), delta("", "stop"), bill(20, 1, 0), doneEvent), bookedAs{charge.Completed, tokens.Usage{Input: 20, Output: 40}, true, 1}},
+		{"a running count of an answer that is cut", chatStream, streams(running(1), "cut"), bookedAs{charge.UpstreamTruncated, tokens.Usage{Input: 20, Output: 40}, true, 1}},
+		{"a running count that says more", chatStream, streams(running(90), "cut"), bookedAs{charge.UpstreamTruncated, tokens.Usage{Input: 20, Output: 90}, false, 1}},
+		{"a little less than we count", chatStream, streams(delta(text, "stop"), bill(20, 31, 0), doneEvent), bookedAs{charge.Completed, tokens.Usage{Input: 20, Output: 31}, false, 1}},
+		{"more than we count", chatStream, streams(delta(text, "stop"), bill(20, 400, 0), doneEvent), bookedAs{charge.Completed, tokens.Usage{Input: 20, Output: 400}, false, 1}},
+		{"an input of nothing", chatStream, streams(delta(text, "stop"), bill(0, 41, 0), doneEvent), bookedAs{charge.Completed, tokens.Usage{Input: 8, Output: 41}, true, 1}},
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			inHouse(t, setting{}, s.provider, func(h *house) {
@@ -177,14 +178,14 @@ func TestWhoDoesNotWaitIsChargedWhatSuchCallsCost(t *testing.T) {
 		stream string
 		client func(*coming)
 		rules  func(*Rules)
-		want   charge
+		want   bookedAs
 	}{
-		{"it leaves a document", "}", leavesAt(time.Second), nil, charge{clientGone, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
-		{"it leaves a document, which is drained", "}", leavesAt(time.Second), policy(Drain), charge{clientGone, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
-		{"it leaves before a stream", `,"stream":true}`, leavesAt(time.Second), nil, charge{clientGone, tokens.Usage{Input: 200_500, Output: 300}, true, 1}},
-		{"it leaves within a stream", `,"stream":true}`, leaves("two"), nil, charge{clientGone, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
-		{"we give up a document", "}", stays, nil, charge{timedOut, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
-		{"we give up a stream before it begins", `,"stream":true}`, stays, nil, charge{timedOut, tokens.Usage{Input: 200_500, Output: 300}, true, 1}},
+		{"it leaves a document", "}", leavesAt(time.Second), nil, bookedAs{charge.ClientGone, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
+		{"it leaves a document, which is drained", "}", leavesAt(time.Second), policy(Drain), bookedAs{charge.ClientGone, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
+		{"it leaves before a stream", `,"stream":true}`, leavesAt(time.Second), nil, bookedAs{charge.ClientGone, tokens.Usage{Input: 200_500, Output: 300}, true, 1}},
+		{"it leaves within a stream", `,"stream":true}`, leaves("two"), nil, bookedAs{charge.ClientGone, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
+		{"we give up a document", "}", stays, nil, bookedAs{charge.TimedOut, tokens.Usage{Input: 200_500, Output: 302}, true, 1}},
+		{"we give up a stream before it begins", `,"stream":true}`, stays, nil, bookedAs{charge.TimedOut, tokens.Usage{Input: 200_500, Output: 300}, true, 1}},
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			slow := false
@@ -225,12 +226,12 @@ func TestATryThatIsGivenUpIsChargedBesideTheAnswer(t *testing.T) {
 	}
 	set := setting{providers: []string{"slow", "quick"}, provider: func(p *upstream.Provider) {
 		p.Timeouts.FirstByte, p.Retries = time.Minute, 3
-	}, model: func(m *Model) { m.Targets[1].Weight = 0 }}
+	}, model: func(m *charge.Model) { m.Targets[1].Weight = 0 }}
 	inHouse(t, set, provider, func(h *house) {
 		if got := h.ask(chatPath, chatPrompt); got.status != http.StatusOK {
 			t.Fatalf("got %d %s", got.status, got.body)
 		}
-		h.charged(charge{completed, tokens.Usage{Input: 7 + 8, Output: 3}, true, 1})
+		h.charged(bookedAs{charge.Completed, tokens.Usage{Input: 7 + 8, Output: 3}, true, 1})
 	})
 }
 
@@ -253,7 +254,7 @@ func TestACallThatTheGatewayCutsEndsAsAShutdown(t *testing.T) {
 			time.Sleep(time.Second)
 			h.cut(ErrShutdown)
 			c.rest()
-			h.charged(charge{shutdown, want, true, 1})
+			h.charged(bookedAs{charge.Shutdown, want, true, 1})
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/ledger"
 	"llmgw/internal/tenant"
@@ -64,7 +65,7 @@ func billName(id string) string { return "background/" + id }
 // less: it belongs to rec's caller.
 func (b *bills) charged(id, step string, rec *record, u tokens.Usage) {
 	p := rec.plan
-	of, _ := json.Marshal(debtor{p.caller.Key.ID, p.caller.User, p.caller.ip, p.call.Model, rec.endpoint()}) // strings
+	of, _ := json.Marshal(debtor{p.Caller.Key.ID, p.Caller.User, p.Caller.Counter, p.Call.Model, rec.endpoint()}) // strings
 	b.do(func(ctx context.Context) error {
 		if err := b.gateway.Shared.Set(ctx, billName(id), billOf, string(of)); err != nil {
 			return fmt.Errorf("note what response %s was charged: %w", id, err)
@@ -130,28 +131,28 @@ func (b *bills) book(ctx context.Context, id string, of debtor, rest tokens.Usag
 	if key == nil {
 		return nil // its key is gone, and its limits with it
 	}
-	who := caller{Caller: tenant.Caller{Key: key, User: of.User}, team: key.Team, ip: of.IP}
+	who := charge.Caller{Caller: tenant.Caller{Key: key, User: of.User}, Team: key.Team, Counter: of.IP}
 	model, err := rules.model(who.Key, of.Model)
 	if err != nil {
 		return err
 	}
-	p := &plan{caller: who, call: &dialect.Call{Model: of.Model}, model: model}
-	for _, l := range rules.lines(p) {
+	p := &plan{Plan: charge.Plan{Caller: who, Call: &dialect.Call{Model: of.Model}, Model: model}}
+	for _, l := range p.Draws(rules.Limits) {
 		if l.Limit.Unit != budget.Concurrency {
-			p.lines = append(p.lines, budget.Line{Limit: l.Limit, Value: l.Value})
+			p.Lines = append(p.Lines, budget.Line{Limit: l.Limit, Value: l.Value})
 		}
 	}
-	if held, v := g.Limiter.Reserve(ctx, budget.Request{ID: "late_" + id, Lines: p.lines, Force: true}); held != nil {
-		held.Settle(p.amounts(rest, 0))
-	} else if len(p.lines) > 0 {
+	if held, v := g.Limiter.Reserve(ctx, budget.Request{ID: "late_" + id, Lines: p.Lines, Force: true}); held != nil {
+		held.Settle(p.Amounts(rest, 0))
+	} else if len(p.Lines) > 0 {
 		return fmt.Errorf("debit the rest of response %s: %d", id, v.Outcome)
 	}
-	g.Metrics.Tokens(who.teamName(), p.label(), rest)
-	g.Metrics.Overrun(who.teamName(), p.label(), rest.Total())
-	e := ledger.Entry{RequestID: id, Team: who.teamName(), KeyID: of.KeyID, Model: of.Model, Endpoint: of.Endpoint, Status: 200, Outcome: string(completed), Usage: rest, ProviderModel: r.Model, User: of.User, Charged: model.amount(budget.Tokens, rest, 0)}
+	g.Metrics.Tokens(who.TeamName(), p.Label(), rest)
+	g.Metrics.Overrun(who.TeamName(), p.Label(), rest.Total())
+	e := ledger.Entry{RequestID: id, Team: who.TeamName(), KeyID: of.KeyID, Model: of.Model, Endpoint: of.Endpoint, Status: 200, Outcome: string(charge.Completed), Usage: rest, ProviderModel: r.Model, User: of.User, Charged: model.Amount(budget.Tokens, rest, 0)}
 	if model.Prices != nil {
-		e.MicroUSD = model.amount(budget.USD, rest, 0)
-		g.Metrics.Cost(who.teamName(), p.label(), "", e.MicroUSD)
+		e.MicroUSD = model.Amount(budget.USD, rest, 0)
+		g.Metrics.Cost(who.TeamName(), p.Label(), "", e.MicroUSD)
 	}
 	g.Ledger.Record(e)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/tenant"
 	"llmgw/internal/upstream"
 )
@@ -176,7 +177,7 @@ func TestCompactingIsMeteredByItsUsageAndNoResponse(t *testing.T) {
 	const compacted = `{"id":"resp_1","object":"response.compaction","output":[{"type":"compaction","encrypted_content":"x"}],"usage":{"input_tokens":139,"output_tokens":438,"total_tokens":577}}`
 	for _, path := range []string{"/v1/responses/compact", "/openai/v1/responses/compact", "/responses/compact"} {
 		var there seen
-		inHouse(t, setting{model: func(m *Model) { m.CapOutput = true }}, there.says(compacted), func(h *house) {
+		inHouse(t, setting{model: func(m *charge.Model) { m.CapOutput = true }}, there.says(compacted), func(h *house) {
 			if got := h.ask(path, `{"model":"m","input":"hi"}`); got.status != 200 || got.body != compacted {
 				t.Fatalf("%s: got %d %s", path, got.status, got.body)
 			}
@@ -221,7 +222,7 @@ func TestEachAPIListsTheModelsThatTheKeyMayCallThere(t *testing.T) {
 		secret := *r.Models["m"]
 		secret.Name = "secret"
 		r.Models["secret"] = &secret
-		other := Model{Name: "elsewhere", Targets: []upstream.Target{{Provider: &upstream.Provider{Name: "q", Dialect: "nobody's"}}}}
+		other := charge.Model{Name: "elsewhere", Targets: []upstream.Target{{Provider: &upstream.Provider{Name: "q", Dialect: "nobody's"}}}}
 		r.Models["elsewhere"] = &other
 		key := *r.Directory.Key("k")
 		d, err := tenant.NewDirectory([]tenant.Team{{Name: "t", Weight: 1, Models: map[string]bool{"m": true, "m/two": true, "elsewhere": true}, Keys: []tenant.Key{key}}})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/tokens"
 )
@@ -67,8 +68,8 @@ func (g *Gateway) early(w http.ResponseWriter, r *http.Request, rules *Rules, rt
 	if rt.flat != nil || rt.endpoint.Operation == dialect.Stored || g.Enforcement() != Enforce || !g.spent.recently() {
 		return nil
 	}
-	p := requestPlan(rec.caller, rules.Limits, rec.caller.team.Limits, rec.caller.Key.Limits)
-	if !g.spent.any(p.lines) {
+	p := requestPlan(rec.caller, rules.Limits, rec.caller.Team.Limits, rec.caller.Key.Limits)
+	if !g.spent.any(p.Lines) {
 		return nil
 	}
 	p.dialect = rt.dialect
@@ -81,15 +82,13 @@ func (g *Gateway) early(w http.ResponseWriter, r *http.Request, rules *Rules, rt
 
 // requestPlan is a plan that draws one request from those of some limits that can
 // be asked before a body is read.
-func requestPlan(who caller, limits ...[]*budget.Limit) *plan {
-	p := &plan{
-		caller: who, call: &dialect.Call{RequestsOnly: true}, model: &Model{Name: wildcard, Weights: tokens.Even}, requests: 1,
-	}
+func requestPlan(who charge.Caller, limits ...[]*budget.Limit) *plan {
+	p := &plan{Plan: charge.Plan{Caller: who, Call: &dialect.Call{RequestsOnly: true}, Model: &charge.Model{Name: charge.Wildcard, Weights: tokens.Even}, Requests: 1}}
 	for _, group := range limits {
 		for _, l := range group {
 			if decidesAlone(l) && (l.Scope != budget.User || who.User != "") {
-				value := p.counter(l)
-				p.lines = append(p.lines, budget.Line{Limit: l.For(value), Value: value, Amount: 1})
+				value := p.Counter(l)
+				p.Lines = append(p.Lines, budget.Line{Limit: l.For(value), Value: value, Amount: 1})
 			}
 		}
 	}
@@ -101,7 +100,7 @@ func requestPlan(who caller, limits ...[]*budget.Limit) *plan {
 func (g *Gateway) tryRequest(ctx context.Context, p *plan, id string) (reservation, error) {
 	held, err := g.reserve(ctx, p, id)
 	if held.Reservation != nil {
-		held.Settle(p.amounts(tokens.Usage{}, 0))
+		held.Settle(p.Amounts(tokens.Usage{}, 0))
 	}
 	return held, err
 }

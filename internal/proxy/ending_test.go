@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/openai"
 	"llmgw/internal/tokens"
@@ -90,9 +91,9 @@ func leavesAt(d time.Duration) func(*coming) {
 	}
 }
 
-// charge is what a call came to.
-type charge struct {
-	outcome   outcome
+// bookedAs is what a call came to.
+type bookedAs struct {
+	outcome   charge.Outcome
 	usage     tokens.Usage
 	estimated bool
 	requests  int64
@@ -108,31 +109,31 @@ func TestEveryEndingIsChargedAsItsTableSays(t *testing.T) {
 		body     string
 		provider http.HandlerFunc
 		client   func(*coming)
-		want     charge
+		want     bookedAs
 	}{
-		{"a document that the gateway cannot read is refused", `{"model":1}`, says("application/json", wholeChat), stays, charge{outcome: invalid}},
-		{"a stream of a model that is not there is refused", strings.Replace(chatStream, `"m"`, `"x"`, 1), streams(doneEvent), stays, charge{outcome: invalid}},
-		{"a document is an error", chatPrompt, refuses(500, failing), stays, charge{outcome: upstreamError}},
-		{"a stream is an error", chatStream, refuses(500, failing), stays, charge{outcome: upstreamError}},
-		{"a stream begins with an error", chatStream, streams("data: " + failing + "\n\n"), stays, charge{outcome: upstreamError}},
+		{"a document that the gateway cannot read is refused", `{"model":1}`, says("application/json", wholeChat), stays, bookedAs{outcome: charge.Invalid}},
+		{"a stream of a model that is not there is refused", strings.Replace(chatStream, `"m"`, `"x"`, 1), streams(doneEvent), stays, bookedAs{outcome: charge.Invalid}},
+		{"a document is an error", chatPrompt, refuses(500, failing), stays, bookedAs{outcome: charge.UpstreamError}},
+		{"a stream is an error", chatStream, refuses(500, failing), stays, bookedAs{outcome: charge.UpstreamError}},
+		{"a stream begins with an error", chatStream, streams("data: " + failing + "\n\n"), stays, bookedAs{outcome: charge.UpstreamError}},
 		{"the client leaves before a document", chatPrompt, says("application/json", "10s", wholeChat), leavesAt(time.Second),
-			charge{clientGone, tokens.Usage{Input: input}, true, 1}},
+			bookedAs{charge.ClientGone, tokens.Usage{Input: input}, true, 1}},
 		{"the client leaves before a stream", chatStream, streams("10s", doneEvent), leavesAt(time.Second),
-			charge{clientGone, tokens.Usage{Input: input}, true, 1}},
+			bookedAs{charge.ClientGone, tokens.Usage{Input: input}, true, 1}},
 		{"a document is cut", chatPrompt, says("application/json", wholeChat[:150], "cut"), stays,
-			charge{upstreamTruncated, tokens.Usage{Input: input, Output: 3}, true, 1}},
+			bookedAs{charge.UpstreamTruncated, tokens.Usage{Input: input, Output: 3}, true, 1}},
 		{"a stream is cut", chatStream, streams(delta("one two three", ""), "cut"), stays,
-			charge{upstreamTruncated, tokens.Usage{Input: input, Output: 3}, true, 1}},
+			bookedAs{charge.UpstreamTruncated, tokens.Usage{Input: input, Output: 3}, true, 1}},
 		{"the client leaves within a stream", chatStream, streams(delta("one two three", ""), "hang"), leaves("three"),
-			charge{clientGone, tokens.Usage{Input: input, Output: 3}, true, 1}},
+			bookedAs{charge.ClientGone, tokens.Usage{Input: input, Output: 3}, true, 1}},
 		{"a document is whole", chatPrompt, says("application/json", wholeChat), stays,
-			charge{completed, tokens.Usage{Input: 7, Output: 3}, false, 1}},
+			bookedAs{charge.Completed, tokens.Usage{Input: 7, Output: 3}, false, 1}},
 		{"a stream is whole", chatStream, streams(delta("one two three", "stop"), bill(7, 5, 2), doneEvent), stays,
-			charge{completed, tokens.Usage{Input: 7, Output: 5, Reasoning: 2}, false, 1}},
+			bookedAs{charge.Completed, tokens.Usage{Input: 7, Output: 5, Reasoning: 2}, false, 1}},
 		{"a document has no usage", chatPrompt, says("application/json", strings.Split(wholeChat, `,"usage"`)[0]+"}"), stays,
-			charge{completed, tokens.Usage{Input: input, Output: 3}, true, 1}},
+			bookedAs{charge.Completed, tokens.Usage{Input: input, Output: 3}, true, 1}},
 		{"a stream has no usage", chatStream, streams(delta("one two three", "stop"), doneEvent), stays,
-			charge{completed, tokens.Usage{Input: input, Output: 3}, true, 1}},
+			bookedAs{charge.Completed, tokens.Usage{Input: input, Output: 3}, true, 1}},
 	} {
 		t.Run(s.what, func(t *testing.T) {
 			inHouse(t, setting{}, s.provider, func(h *house) {
@@ -145,10 +146,10 @@ func TestEveryEndingIsChargedAsItsTableSays(t *testing.T) {
 
 // charged fails the test if the last call did not come to want, in the usage
 // log and in the limits alike.
-func (h *house) charged(want charge) {
+func (h *house) charged(want bookedAs) {
 	h.t.Helper()
 	e := h.entry()
-	got := charge{outcome(e.Outcome), e.Usage, e.Estimated, 0}
+	got := bookedAs{charge.Outcome(e.Outcome), e.Usage, e.Estimated, 0}
 	if used := h.limiter.used(e.RequestID); used != nil {
 		got.requests = used[1]
 		if total := []int64{int64(e.Usage.Total()), used[1]}; !slices.Equal(used, total) {
@@ -176,7 +177,7 @@ func TestAPanicIsChargedNothing(t *testing.T) {
 			if got := h.ask(chatPath, body); got.status != http.StatusInternalServerError {
 				t.Errorf("got %d %s", got.status, got.body)
 			}
-			h.charged(charge{outcome: internalError})
+			h.charged(bookedAs{outcome: charge.InternalError})
 		})
 	}
 }

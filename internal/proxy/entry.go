@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/ledger"
 )
 
@@ -29,8 +30,8 @@ func (rec *record) errorType() string {
 	if rec.code != "" {
 		return string(rec.code)
 	}
-	if rec.ending.outcome != completed {
-		return string(rec.ending.outcome)
+	if rec.ending.Outcome != charge.Completed {
+		return string(rec.ending.Outcome)
 	}
 	return ""
 }
@@ -38,8 +39,8 @@ func (rec *record) errorType() string {
 func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	e := ledger.Entry{
 		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
-		Status: rec.status, Outcome: string(rec.ending.outcome), Code: string(rec.code), Cause: rec.cause,
-		Session: cut(rec.session), Usage: rec.ending.usage, Estimated: rec.ending.estimated, LimitedBy: rec.limitedBy,
+		Status: rec.status, Outcome: string(rec.ending.Outcome), Code: string(rec.code), Cause: rec.cause,
+		Session: cut(rec.session), Usage: rec.ending.Usage, Estimated: rec.ending.Estimated, LimitedBy: rec.limitedBy,
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
 	}
 	if rec.caller.Key != nil {
@@ -53,13 +54,13 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		e.Asked = cut(rec.wanted)
 	}
 	if p := rec.plan; p != nil {
-		e.Model = p.call.Model
-		e.Reserved = p.reserved().Total()
-		e.MicroUSD = p.model.cost(p.byOperation(rec.ending.usage))
-		e.Stream, e.EstimatedInput, e.ReservedOutput = p.call.Stream, p.estimate.Input, p.estimate.Output
-		e.Charged = p.model.amount(budget.Tokens, p.byOperation(rec.ending.usage), 0)
+		e.Model = p.Call.Model
+		e.Reserved = p.Reserved().Total()
+		e.MicroUSD = p.Model.Cost(p.ByOperation(rec.ending.Usage))
+		e.Stream, e.EstimatedInput, e.ReservedOutput = p.Call.Stream, p.Estimate.Input, p.Estimate.Output
+		e.Charged = p.Model.Amount(budget.Tokens, p.ByOperation(rec.ending.Usage), 0)
 		if rec.admitted {
-			e.Weighted = p.model.amount(budget.Tokens, p.reserved(), 0)
+			e.Weighted = p.Model.Amount(budget.Tokens, p.Reserved(), 0)
 			e.Drawn = p.drawn(rec.ending)
 		}
 	}
@@ -73,8 +74,8 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 }
 
 // drawn is what a call drew from each of its limits, and gave back.
-func (p *plan) drawn(e ending) []ledger.Drawn {
-	return p.drawnBy(p.amounts(e.usage, e.requests))
+func (p *plan) drawn(e charge.Ending) []ledger.Drawn {
+	return p.drawnBy(p.Amounts(e.Usage, e.Requests))
 }
 
 // maxLogged bounds what a client names in the log, in bytes.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/upstream"
 )
 
@@ -21,7 +22,7 @@ func TestAnEntryTellsItsTriesAndWhatItDrew(t *testing.T) {
 		fmt.Fprint(w, `{"choices":[{"message":{"content":"fine"}}],"usage":{"prompt_tokens":7,"completion_tokens":5}}`)
 	}
 	s := setting{providers: []string{"first", "second"}, provider: func(p *upstream.Provider) { p.Retries = 1 }}
-	s.model = func(m *Model) { m.Targets[1].Weight = 0 }
+	s.model = func(m *charge.Model) { m.Targets[1].Weight = 0 }
 	inHouse(t, s, provider, func(h *house) {
 		h.ask(chatPath, `{"model":"m","user":"ann","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`)
 		e := h.entry()

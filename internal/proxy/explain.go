@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
@@ -87,7 +88,7 @@ func (g *Gateway) Explain(ctx context.Context, read Reader, q Question) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	who := caller{Caller: tenant.Caller{Key: key, User: cmp.Or(q.User, call.User), IP: q.IP}, team: key.Team, ip: rules.Prefixes.Bucket(q.IP)}
+	who := charge.Caller{Caller: tenant.Caller{Key: key, User: cmp.Or(q.User, call.User), IP: q.IP}, Team: key.Team, Counter: rules.Prefixes.Bucket(q.IP)}
 	if err := g.blocked(who); err != nil {
 		return nil, err
 	}
@@ -95,8 +96,8 @@ func (g *Gateway) Explain(ctx context.Context, read Reader, q Question) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	g.values.look(p.lines)
-	states, at, err := read(ctx, p.lines)
+	g.values.look(p.Lines)
+	states, at, err := read(ctx, p.Lines)
 	if err != nil {
 		return nil, &fault.Error{Code: fault.LimiterUnavailable, Message: "The store of limits cannot be asked now.", Err: err}
 	}
@@ -104,14 +105,14 @@ func (g *Gateway) Explain(ctx context.Context, read Reader, q Question) (*Explan
 }
 
 func (p *plan) explained(mode Enforcement, states []budget.LineState, at time.Time) *Explanation {
-	out, binding, wait := budget.Decide(&budget.Request{Lines: p.lines, Shadow: mode != Enforce}, states)
+	out, binding, wait := budget.Decide(&budget.Request{Lines: p.Lines, Shadow: mode != Enforce}, states)
 	e := &Explanation{
-		KeyID: p.caller.Key.ID, Team: p.caller.team.Name, Model: p.call.Model, Estimate: p.estimate, Enforcement: string(mode),
+		KeyID: p.Caller.Key.ID, Team: p.Caller.Team.Name, Model: p.Call.Model, Estimate: p.Estimate, Enforcement: string(mode),
 		Outcome: outcomeName(out), At: at,
 		Limits: p.shown(states),
 	}
 	if out != budget.Granted {
-		e.Binding = p.limitedBy(p.lines[binding])
+		e.Binding = p.LimitedBy(p.Lines[binding])
 	}
 	if out == budget.Granted || wait > 0 {
 		ms := budget.CeilMS(wait)

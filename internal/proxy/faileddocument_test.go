@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/upstream"
 )
 
@@ -40,13 +41,13 @@ func TestADocumentThatIsAnErrorIsAFailedTry(t *testing.T) {
 				}
 			}
 			s := setting{dialect: c.dialect, providers: []string{"first", "second"}}
-			s.model = func(m *Model) { m.Targets[1].Weight = 0 }
+			s.model = func(m *charge.Model) { m.Targets[1].Weight = 0 }
 			s.provider = func(p *upstream.Provider) { p.Retries = 1 }
 			inHouse(t, s, provider(true), func(h *house) {
 				if got := h.ask(c.path, body); got.status != http.StatusOK || !strings.Contains(got.body, "fine") {
 					t.Errorf("%s %s: got %d %s, want what the second target says", c.dialect, c.path, got.status, got.body)
 				}
-				if e := h.entry(); e.Outcome != string(completed) || e.Provider != "second" {
+				if e := h.entry(); e.Outcome != string(charge.Completed) || e.Provider != "second" {
 					t.Errorf("%s %s: recorded as %+v", c.dialect, c.path, e)
 				}
 			})
@@ -54,7 +55,7 @@ func TestADocumentThatIsAnErrorIsAFailedTry(t *testing.T) {
 				if got := h.ask(c.path, body); got.status < 500 {
 					t.Errorf("%s %s: got %d %s, want an error's status", c.dialect, c.path, got.status, got.body)
 				}
-				if e := h.entry(); e.Outcome != string(upstreamError) || e.Usage.Total() != 0 {
+				if e := h.entry(); e.Outcome != string(charge.UpstreamError) || e.Usage.Total() != 0 {
 					t.Errorf("%s %s: recorded as %+v", c.dialect, c.path, e)
 				}
 			})

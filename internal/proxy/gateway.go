@@ -9,13 +9,13 @@
 //	serve.go      the path
 //	early.go      what is refused before its body is kept
 //	accept.go     the body as it is sent, body.go decoded, and the memory that it holds
-//	plan.go       estimate, lines; model.go the models and who serves them, expected.go
-//	              what each of those would count
+//	plan.go       who may call which model where, as a plan; model.go finding the model.
+//	              What a plan draws on and what endings cost is package charge
 //	reserve.go    the verdict, wait.go its waiting, refuse.go its refusal, herd.go its spread,
 //	              values.go how many users and addresses are told apart
 //	attempt.go    several attempts of one call, retry.go those that have no name
 //	stream.go     the answer, byte for byte; lifeline.go for how long it is read
-//	ending.go     how a call can end and what it is then charged, settle.go that it is once
+//	ending.go     how a transfer ended, settle.go that a call is charged once
 //	record.go     what is told of it afterwards, entry.go to the usage log, cause.go why
 //	              a provider failed
 //	explain.go    what a request would meet
@@ -36,6 +36,7 @@ import (
 
 	"llmgw/internal/admission"
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/concurrency"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
@@ -78,7 +79,7 @@ type Parts struct {
 	Ready func() (status string, ready bool)
 	// Me is what an app may know of its key, which may use models. Its value becomes
 	// JSON. nil: there is no /llmgw/v1/me.
-	Me func(ctx context.Context, key *tenant.Key, models []*Model) (any, error)
+	Me func(ctx context.Context, key *tenant.Key, models []*charge.Model) (any, error)
 }
 
 // Ledger keeps the record of what was spent. Record must not block.
@@ -89,8 +90,8 @@ type Rules struct {
 	Directory    *tenant.Directory
 	Proxies      tenant.Proxies
 	Prefixes     tenant.Prefixes
-	Models       map[string]*Model // by name; "*" for any other
-	Limits       []*budget.Limit   // of the whole gateway
+	Models       map[string]*charge.Model // by name; "*" for any other
+	Limits       []*budget.Limit          // of the whole gateway
 	Passthrough  []Passthrough
 	MaxBodyBytes int64
 	// MaxBodiesBytes bounds the memory of all requests' bodies together.

@@ -18,6 +18,7 @@ import (
 	"llmgw/internal/admission"
 	"llmgw/internal/budget"
 	"llmgw/internal/budget/memstore"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/anthropic"
 	"llmgw/internal/dialect/azure"
@@ -63,7 +64,7 @@ type setting struct {
 	dialect, flavor string
 	providers       []string // names of targets; empty: "p"
 	provider        func(*upstream.Provider)
-	model           func(*Model)
+	model           func(*charge.Model)
 	rules           func(*Rules)
 	openai          dialect.Dialect // in place of the real one; nil: that
 	parts           func(*Parts)
@@ -148,7 +149,7 @@ func (s setting) build(t *testing.T) (*Rules, []*upstream.Provider) {
 	if name == "" {
 		name = openai.Name
 	}
-	m := &Model{Name: "m", Weights: tokens.Even, Rules: estimate.Rules{DefaultMaxOutput: 4096}}
+	m := &charge.Model{Name: "m", Weights: tokens.Even, Rules: estimate.Rules{DefaultMaxOutput: 4096}}
 	var providers []*upstream.Provider
 	for _, n := range names {
 		p := &upstream.Provider{Name: n, Dialect: name, Flavor: s.flavor, BaseURL: "http://" + n, APIKeys: []string{"sk-provider"}, Region: "us-east-1"}
@@ -168,7 +169,7 @@ func (s setting) build(t *testing.T) (*Rules, []*upstream.Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := &Rules{Directory: directory, Models: map[string]*Model{"m": m}, MaxBodyBytes: 1 << 20, MaxBodiesBytes: 16 << 20, MaxWaiting: 100, OnClientGone: Cancel}
+	rules := &Rules{Directory: directory, Models: map[string]*charge.Model{"m": m}, MaxBodyBytes: 1 << 20, MaxBodiesBytes: 16 << 20, MaxWaiting: 100, OnClientGone: Cancel}
 	if s.rules != nil {
 		s.rules(rules)
 	}

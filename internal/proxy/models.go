@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/request"
 	"llmgw/internal/fault"
@@ -60,7 +61,7 @@ func (g *Gateway) routeListings(e *gin.Engine) {
 		}
 		for path, page := range l.Pages {
 			e.GET(path, func(c *gin.Context) {
-				g.models(c, d, path, func(rec *record, _ []*Model) {
+				g.models(c, d, path, func(rec *record, _ []*charge.Model) {
 					rec.ok()
 					c.JSON(http.StatusOK, page)
 				})
@@ -77,31 +78,31 @@ func shownPath(path string) string { return strings.Replace(path, "/*", "/:", 1)
 
 // listModels lists the models that the caller's key may use.
 func (g *Gateway) listModels(c *gin.Context, d dialect.Dialect, path string) {
-	g.models(c, d, path, func(rec *record, usable []*Model) {
+	g.models(c, d, path, func(rec *record, usable []*charge.Model) {
 		rec.ok()
 		all := make([]dialect.Listed, len(usable))
 		for i, m := range usable {
-			all[i] = m.listed()
+			all[i] = listedOf(m)
 		}
 		c.JSON(http.StatusOK, d.Profile().Listing.All(all))
 	})
 }
 
-// listed is what a listing shows of m.
-func (m *Model) listed() dialect.Listed {
+// listedOf is what a listing shows of m.
+func listedOf(m *charge.Model) dialect.Listed {
 	return dialect.Listed{Name: m.Name, Owner: m.Targets[0].Provider.Name, Created: time.Unix(m.Created, 0).UTC(), MaxOutput: m.Rules.MaxOutput}
 }
 
 // showModel shows one model; one that the key may not use does not exist.
 func (g *Gateway) showModel(c *gin.Context, d dialect.Dialect, path string, named func(*record) (string, error)) {
-	g.models(c, d, path, func(rec *record, usable []*Model) {
+	g.models(c, d, path, func(rec *record, usable []*charge.Model) {
 		name, err := named(rec)
 		if err != nil {
 			g.refuse(c.Writer, rec, err)
 			return
 		}
 		rec.wanted = name
-		i := slices.IndexFunc(usable, func(m *Model) bool { return m.Name == name })
+		i := slices.IndexFunc(usable, func(m *charge.Model) bool { return m.Name == name })
 		if i < 0 {
 			g.refuse(c.Writer, rec, &fault.Error{
 				Code: fault.ModelNotFound, Param: "model", NoRetry: true, Message: fmt.Sprintf("The model %q does not exist here.", name),
@@ -109,13 +110,13 @@ func (g *Gateway) showModel(c *gin.Context, d dialect.Dialect, path string, name
 			return
 		}
 		rec.ok()
-		c.JSON(http.StatusOK, d.Profile().Listing.One(usable[i].listed()))
+		c.JSON(http.StatusOK, d.Profile().Listing.One(listedOf(usable[i])))
 	})
 }
 
 // shownModel is the model that the body of Ollama's /api/show names.
-func (g *Gateway) shownModel(c *gin.Context, who caller) (string, error) {
-	sent := &body{gateway: g, team: who.team.Name, limit: min(g.rules.Load().MaxBodyBytes, maxShown)}
+func (g *Gateway) shownModel(c *gin.Context, who charge.Caller) (string, error) {
+	sent := &body{gateway: g, team: who.Team.Name, limit: min(g.rules.Load().MaxBodyBytes, maxShown)}
 	defer sent.release()
 	data, err := sent.read(c.Writer, c.Request)
 	if err != nil {
@@ -137,7 +138,7 @@ const maxShown = 64 << 10
 
 // models identifies the caller and hands the models that it may use, in the API
 // whose client asks, to answer.
-func (g *Gateway) models(c *gin.Context, d dialect.Dialect, pattern string, answer func(*record, []*Model)) {
+func (g *Gateway) models(c *gin.Context, d dialect.Dialect, pattern string, answer func(*record, []*charge.Model)) {
 	rt := route{dialect: d, endpoint: dialect.Endpoint{Method: c.Request.Method, Pattern: pattern}}
 	rec := g.begin(c.Writer, c.Request, rt)
 	defer g.record(rec)
@@ -149,27 +150,27 @@ func (g *Gateway) models(c *gin.Context, d dialect.Dialect, pattern string, answ
 	}
 	usable := rules.usable(who)
 	if d.Profile().Listing.Own { // else a client would choose what it cannot call
-		usable = slices.DeleteFunc(usable, func(m *Model) bool { return len(targetsFor(m, d.Name())) == 0 })
+		usable = slices.DeleteFunc(usable, func(m *charge.Model) bool { return len(charge.TargetsFor(m, d.Name())) == 0 })
 	}
 	answer(rec, usable)
 }
 
 // usable are the models that who may use, by name: those that are configured,
 // and those that it or its team names and "*" serves.
-func (r *Rules) usable(who caller) []*Model {
-	var usable []*Model
+func (r *Rules) usable(who charge.Caller) []*charge.Model {
+	var usable []*charge.Model
 	for name, m := range r.Models {
-		if name != wildcard && who.Key.Allows(name) {
+		if name != charge.Wildcard && who.Key.Allows(name) {
 			usable = append(usable, m)
 		}
 	}
 	for _, name := range who.Key.Named() {
-		if m, err := r.model(who.Key, name); err == nil && m.Name == wildcard && name != wildcard {
+		if m, err := r.model(who.Key, name); err == nil && m.Name == charge.Wildcard && name != charge.Wildcard {
 			named := *m
 			named.Name = name
 			usable = append(usable, &named)
 		}
 	}
-	slices.SortFunc(usable, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(usable, func(a, b *charge.Model) int { return strings.Compare(a.Name, b.Name) })
 	return usable
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
@@ -55,7 +56,7 @@ type outsideCall struct {
 	body  []byte
 	rec   *record
 	rules *Rules
-	who   caller
+	who   charge.Caller
 	since uint64 // Room.Wakes before the client was identified
 }
 
@@ -95,7 +96,7 @@ func (g *Gateway) serveOutside(w http.ResponseWriter, r *http.Request, id string
 		err = do(c)
 	}
 	if err != nil {
-		c.rec.ending = ending{}
+		c.rec.ending = charge.Ending{}
 		g.refuse(c.w, c.rec, err)
 	}
 }
@@ -116,7 +117,7 @@ func (c *outsideCall) enter(b *body) (err error) {
 		}
 		return err
 	}
-	b.team = c.who.team.Name
+	b.team = c.who.Team.Name
 	c.body, err = b.read(c.w, c.r)
 	b.rest()
 	return err
@@ -189,7 +190,7 @@ func (c *outsideCall) reserve() error {
 		Expires time.Time        `json:"expires_at"`
 		Model   string           `json:"model,omitempty"`
 		Limits  []ExplainedLimit `json:"limits"`
-	}{id, o.until.UTC().Truncate(time.Millisecond), p.call.Model, p.shown(held.verdict.Lines)})
+	}{id, o.until.UTC().Truncate(time.Millisecond), p.Call.Model, p.shown(held.verdict.Lines)})
 }
 
 // check answers POST check: what reserve would, and takes nothing.
@@ -199,13 +200,13 @@ func (c *outsideCall) check() error {
 		return err
 	}
 	mode := c.Enforcement()
-	c.values.look(p.lines)
-	states, at, err := c.Limiter.Read(c.r.Context(), p.lines)
+	c.values.look(p.Lines)
+	states, at, err := c.Limiter.Read(c.r.Context(), p.Lines)
 	if err != nil {
 		return storeAway(err)
 	}
 	v := budget.Verdict{Lines: states, At: at}
-	v.Outcome, v.Binding, v.Wait = budget.Decide(&budget.Request{Lines: p.lines, Shadow: mode != Enforce}, states)
+	v.Outcome, v.Binding, v.Wait = budget.Decide(&budget.Request{Lines: p.Lines, Shadow: mode != Enforce}, states)
 	c.rec.reserved(c.w, p, reservation{mode: mode, verdict: v})
 	if v.Outcome != budget.Granted {
 		return c.refusal(p, v)
@@ -214,7 +215,7 @@ func (c *outsideCall) check() error {
 		Outcome string           `json:"outcome"`
 		Model   string           `json:"model,omitempty"`
 		Limits  []ExplainedLimit `json:"limits"`
-	}{outcomeName(v.Outcome), p.call.Model, p.shown(states)})
+	}{outcomeName(v.Outcome), p.Call.Model, p.shown(states)})
 }
 
 // estimate answers POST estimate, as the command estimate does.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/fault"
@@ -118,19 +119,19 @@ func (c *outsideCall) plan() (p *plan, ttl time.Duration, tags map[string]string
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	c.rec.session = cmp.Or(ask.Session, p.call.Session)
-	p.asked = ask.Amounts
+	c.rec.session = cmp.Or(ask.Session, p.Call.Session)
+	p.Asked = ask.Amounts
 	p.since = c.since
-	if p.model.Name != "" {
-		p.still = c.stillOf(c.r, c.rec.route, p.caller.User, p.call)
+	if p.Model.Name != "" {
+		p.still = c.stillOf(c.r, c.rec.route, p.Caller.User, p.Call)
 	}
-	if p.lines = c.rules.lines(p); ask.MaxWait != nil {
+	if p.Lines = p.Draws(c.rules.Limits); ask.MaxWait != nil {
 		p.maxWait = time.Duration(*ask.MaxWait)
 	} else if p.maxWait, err = maxWaitOf(c.r.Header); err != nil {
 		return nil, 0, nil, err
 	}
 	c.rec.planned(c.w, p)
-	c.rec.caller = p.caller
+	c.rec.caller = p.Caller
 	return p, ttl, ask.Tags, nil
 }
 
@@ -232,30 +233,30 @@ func (c *outsideCall) planNumbers(ask *outsideAsk) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{caller: who, call: call, dialect: d, requests: 1, maxWait: -1, model: anyModel}
+	p := &plan{Plan: charge.Plan{Caller: who, Call: call, Requests: 1, Model: anyModel}, dialect: d, maxWait: -1}
 	if ask.Model != "" {
-		if p.model, err = c.rules.model(who.Key, ask.Model); err != nil {
+		if p.Model, err = c.rules.model(who.Key, ask.Model); err != nil {
 			return nil, err
 		}
 	}
 	if ask.InputTokens != nil {
-		bound := cmp.Or(p.model.Rules.DefaultMaxOutput, estimate.DefaultOutput)
+		bound := cmp.Or(p.Model.Rules.DefaultMaxOutput, estimate.DefaultOutput)
 		if ask.MaxOutputTokens != nil {
 			bound = tokens.Count(*ask.MaxOutputTokens)
 		}
-		p.estimate = estimate.Estimate{Input: tokens.Count(*ask.InputTokens), Output: bound, MaxOutput: bound}
+		p.Estimate = estimate.Estimate{Input: tokens.Count(*ask.InputTokens), Output: bound, MaxOutput: bound}
 	}
 	return p, nil
 }
 
 // anyModel is the model of what has none, such as a tool's use: it has no limits
 // and no prices.
-var anyModel = &Model{Weights: tokens.Even}
+var anyModel = &charge.Model{Weights: tokens.Even}
 
 // shown is how p's limits stand, as clients and operators see it.
 func (p *plan) shown(states []budget.LineState) []ExplainedLimit {
-	all := make([]ExplainedLimit, len(p.lines))
-	for i, line := range p.lines {
+	all := make([]ExplainedLimit, len(p.Lines))
+	for i, line := range p.Lines {
 		var s budget.LineState
 		if i < len(states) {
 			s = states[i]
@@ -263,7 +264,7 @@ func (p *plan) shown(states []budget.LineState) []ExplainedLimit {
 		l := line.Limit.InForce(s)
 		shown := l.Unit.Number
 		all[i] = ExplainedLimit{
-			LimitedBy: p.limitedBy(line), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
+			LimitedBy: p.LimitedBy(line), Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: shown(l.Amount), Per: string(l.Period),
 			Mode: string(l.Mode), Value: line.Value, Needs: shown(line.Amount), Remaining: shown(s.Remaining), Capacity: shown(s.Capacity),
 			Open: shown(s.Open), WaitMS: budget.CeilMS(s.Wait), ResetMS: budget.CeilMS(s.Reset), Outcome: outcomeName(s.Outcome),
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/fault"
 )
 
@@ -78,7 +79,7 @@ func (c *outsideCall) one(b *batched) batchedAnswer {
 		}
 	}
 	if err := do(); err != nil {
-		one.rec.ending = ending{}
+		one.rec.ending = charge.Ending{}
 		e := fault.From(err)
 		one.rec.refused(e)
 		one.rec.status = writeFault(w, one.rec.route.dialect, e, one.rec.id)

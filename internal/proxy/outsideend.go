@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
@@ -33,7 +34,7 @@ const (
 )
 
 // settledOutcomes are those that a client may give its call.
-var settledOutcomes = []outcome{completed, clientGone, upstreamError, upstreamTruncated, timedOut}
+var settledOutcomes = []charge.Outcome{charge.Completed, charge.ClientGone, charge.UpstreamError, charge.UpstreamTruncated, charge.TimedOut}
 
 // settle answers POST reservations/{id}/settle.
 func (c *outsideCall) settle() error {
@@ -44,13 +45,13 @@ func (c *outsideCall) settle() error {
 	var ask struct {
 		Usage   json.RawMessage `json:"usage"`
 		Amounts amounts         `json:"amounts"`
-		Outcome outcome         `json:"outcome"`
+		Outcome charge.Outcome  `json:"outcome"`
 	}
 	if err := c.decode(&ask); err != nil {
 		return err
 	}
 	if ask.Outcome == "" {
-		ask.Outcome = completed
+		ask.Outcome = charge.Completed
 	}
 	if !slices.Contains(settledOutcomes, ask.Outcome) {
 		return fault.Invalid("outcome", fmt.Sprintf("outcome: %q is not one of %v.", ask.Outcome, settledOutcomes))
@@ -82,7 +83,7 @@ func (c *outsideCall) remove() error {
 		return err
 	}
 	p := o.plan(c)
-	use := used{outcome: clientGone, used: make([]int64, len(p.lines))}
+	use := used{outcome: charge.ClientGone, used: make([]int64, len(p.Lines))}
 	_, mine, err := c.finish(o, p, &outsideEnd{How: endDeleted, Used: use.used})
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (c *outsideCall) finish(o *outside, p *plan, end *outsideEnd) (*outsideEnd,
 		return nil, false, o.ended(first.How)
 	}
 	// A gateway may have died after the line above: settling again does no harm.
-	c.charge(o, p.lines, first.Used)
+	c.charge(o, p.Lines, first.Used)
 	return first, first == end || first.Nonce == end.Nonce && end.Nonce != "", nil
 }
 
@@ -170,7 +171,7 @@ func (g *Gateway) expire(id string) {
 // settlement is the answer to a settle.
 type outsideSettlement struct {
 	ID      string         `json:"id"`
-	Outcome outcome        `json:"outcome"`
+	Outcome charge.Outcome `json:"outcome"`
 	Input   tokens.Count   `json:"input_tokens"`
 	Cached  tokens.Count   `json:"cached_input_tokens"`
 	Output  tokens.Count   `json:"output_tokens"`
@@ -189,11 +190,11 @@ func (p *plan) settled(o *outside, u used) outsideSettlement {
 // bookOutside records what a reservation has come to, as a call's end is recorded.
 func (c *outsideCall) bookOutside(o *outside, p *plan, u used) {
 	now := time.Now()
-	label := p.label()
-	if p.model == anyModel {
+	label := p.Label()
+	if p.Model == anyModel {
 		label = "other"
 	}
-	reserved, total := p.reserved().Total(), u.usage.Total()
+	reserved, total := p.Reserved().Total(), u.usage.Total()
 	c.Metrics.Reserved(o.Team, label, reserved)
 	c.Metrics.Refunded(o.Team, label, max(0, reserved-total))
 	c.Metrics.Overrun(o.Team, label, max(0, total-reserved))
@@ -204,8 +205,8 @@ func (c *outsideCall) bookOutside(o *outside, p *plan, u used) {
 	c.Ledger.Record(ledger.Entry{
 		Time: now, RequestID: o.ID, Team: o.Team, KeyID: o.Key, Model: o.Model, User: o.User, Session: o.Session, Endpoint: outsideEndpoint,
 		Status: http.StatusOK, Outcome: string(u.outcome), Reserved: reserved, Usage: u.usage, MicroUSD: u.microUSD,
-		EstimatedInput: p.estimate.Input, ReservedOutput: p.estimate.Output,
-		Weighted: p.model.amount(budget.Tokens, p.reserved(), 0), Charged: p.model.amount(budget.Tokens, u.usage, 0),
+		EstimatedInput: p.Estimate.Input, ReservedOutput: p.Estimate.Output,
+		Weighted: p.Model.Amount(budget.Tokens, p.Reserved(), 0), Charged: p.Model.Amount(budget.Tokens, u.usage, 0),
 		Drawn: p.drawnBy(u.used), Total: now.Sub(o.Created),
 	})
 }
@@ -265,7 +266,7 @@ func (c *outsideCall) progress(o *outside, p *plan, so []int64, ttl time.Duratio
 	if o.Held && o.local == nil && (so != nil || ttl > 0) {
 		var all []budget.Progress
 		rest := slices.Clone(so)
-		for _, r := range o.requests(p.lines) {
+		for _, r := range o.requests(p.Lines) {
 			step := budget.Progress{ID: r.ID, Lines: r.Lines, Lifetime: ttl}
 			for i := range rest {
 				n := min(rest[i], r.Lines[i].Amount)
@@ -300,15 +301,15 @@ func (c *outsideCall) extend(o *outside, p *plan, more amounts, life time.Durati
 	if o.local != nil {
 		return storeAway(nil)
 	}
-	suffix, ns := "+"+rand.Text()[:8], make([]int64, len(p.lines))
-	for i, l := range p.lines {
+	suffix, ns := "+"+rand.Text()[:8], make([]int64, len(p.Lines))
+	for i, l := range p.Lines {
 		ns[i] = more[l.Limit.Unit]
 	}
-	r := o.part(p.lines, suffix, ns)
+	r := o.part(p.Lines, suffix, ns)
 	r.Lifetime = life
 	held, v := c.Limiter.Reserve(c.r.Context(), r)
 	asked := *p
-	asked.lines = r.Lines
+	asked.Lines = r.Lines
 	c.rec.plan = p
 	c.rec.route.dialect = p.dialect
 	c.rec.reserved(c.w, &asked, reservation{verdict: v, mode: c.Enforcement()})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/fault"
 	"llmgw/internal/shared"
 	"llmgw/internal/tenant"
@@ -108,13 +109,13 @@ func outsideName(id string) string { return "reservation/" + id }
 // newOutside is what is to be known of a plan that was granted.
 func newOutside(c *outsideCall, p *plan, id string, tags map[string]string, held reservation) *outside {
 	o := &outside{
-		ID: id, StoreID: id, Team: p.caller.team.Name, Key: p.caller.Key.ID, Model: p.call.Model, Dialect: p.dialect.Name(),
-		User: p.caller.User, Session: cut(c.rec.session), Tags: tags, Created: time.Now(), Input: p.estimate.Input, Output: p.estimate.Output,
+		ID: id, StoreID: id, Team: p.Caller.Team.Name, Key: p.Caller.Key.ID, Model: p.Call.Model, Dialect: p.dialect.Name(),
+		User: p.Caller.User, Session: cut(c.rec.session), Tags: tags, Created: time.Now(), Input: p.Estimate.Input, Output: p.Estimate.Output,
 	}
 	if r := held.Reservation; r != nil {
 		o.Held, o.StoreID, o.Shadow, o.Crash = true, r.Request.ID, r.Request.Shadow, r.Request.CrashCharge
 	}
-	for _, l := range p.lines {
+	for _, l := range p.Lines {
 		o.Lines = append(o.Lines, outsideLine{
 			Place: l.Limit.Place, Scope: l.Limit.Scope, Owner: l.Limit.Owner, Name: l.Limit.Name, Unit: l.Limit.Unit, Tag: l.Limit.Tag, Value: l.Value, Amount: l.Amount,
 		})
@@ -160,7 +161,7 @@ func (c *outsideCall) find() (*outside, error) {
 	if err != nil {
 		return nil, storeAway(err)
 	}
-	if o == nil || o.Team != c.who.team.Name {
+	if o == nil || o.Team != c.who.Team.Name {
 		return nil, &fault.Error{Code: fault.NotFound, NoRetry: true, Message: "There is no reservation of this id. It may have ended more than an hour ago."}
 	}
 	return o, nil
@@ -211,7 +212,7 @@ func (g *Gateway) load(ctx context.Context, id string) (*outside, error) {
 
 // lines are o's lines under some rules. A limit that there is no more is known by
 // its names alone, which is enough to settle.
-func (o *outside) lines(rules *Rules, model *Model, key *tenant.Key) []budget.Line {
+func (o *outside) lines(rules *Rules, model *charge.Model, key *tenant.Key) []budget.Line {
 	known := [][]*budget.Limit{rules.Limits, model.Limits}
 	if team := rules.Directory.Team(o.Team); team != nil {
 		known = append(known, team.Limits)
@@ -240,25 +241,25 @@ func (l *outsideLine) limit(known [][]*budget.Limit) *budget.Limit {
 // plan is o as a plan under the rules in force.
 func (o *outside) plan(c *outsideCall) *plan {
 	model := anyModel
-	for _, name := range [...]string{o.Model, wildcard} {
+	for _, name := range [...]string{o.Model, charge.Wildcard} {
 		if m := c.rules.Models[name]; m != nil && o.Model != "" {
 			model = m
 			break
 		}
 	}
-	p := &plan{call: callOf(o), dialect: c.Dialects[0], model: model, requests: 1, maxWait: -1}
+	p := &plan{Plan: charge.Plan{Call: callOf(o), Model: model, Requests: 1}, dialect: c.Dialects[0], maxWait: -1}
 	for _, d := range c.Dialects {
 		if d.Name() == o.Dialect {
 			p.dialect = d
 		}
 	}
-	p.estimate.Input, p.estimate.Output = o.Input, o.Output
-	p.caller = c.who
-	p.caller.User = o.User
+	p.Estimate.Input, p.Estimate.Output = o.Input, o.Output
+	p.Caller = c.who
+	p.Caller.User = o.User
 	if key := c.rules.Directory.Key(o.Key); key != nil {
-		p.caller.Key = key
+		p.Caller.Key = key
 	}
-	p.lines = o.lines(c.rules, model, p.caller.Key)
+	p.Lines = o.lines(c.rules, model, p.Caller.Key)
 	return p
 }
 

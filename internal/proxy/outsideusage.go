@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
@@ -14,7 +15,7 @@ import (
 
 // used is what a reservation has come to.
 type used struct {
-	outcome  outcome
+	outcome  charge.Outcome
 	usage    tokens.Usage
 	microUSD int64
 	used     []int64 // of each line
@@ -34,8 +35,8 @@ func (c *outsideCall) useOf(p *plan, usage json.RawMessage, given amounts) (used
 	}
 	if usage != nil {
 		if u, ok := c.usageOf(p, usage); ok {
-			u = p.byOperation(u)
-			return used{usage: u, microUSD: p.model.cost(u), used: p.amounts(u, p.requests)}, nil
+			u = p.ByOperation(u)
+			return used{usage: u, microUSD: p.Model.Cost(u), used: p.Amounts(u, p.Requests)}, nil
 		}
 		if json.Unmarshal(usage, &given) != nil || len(given) == 0 {
 			return used{}, fault.Invalid("usage", "usage has no counts in the form of any API, such as {\"input_tokens\": 10, \"output_tokens\": 20}.")
@@ -50,10 +51,10 @@ func (c *outsideCall) useOf(p *plan, usage json.RawMessage, given amounts) (used
 	}
 	money, ok := given[budget.USD]
 	if u.microUSD = money; !ok {
-		u.microUSD = p.model.cost(u.usage)
+		u.microUSD = p.Model.Cost(u.usage)
 	}
-	u.used = p.amounts(u.usage, p.requests)
-	for i, l := range p.lines {
+	u.used = p.Amounts(u.usage, p.Requests)
+	for i, l := range p.Lines {
 		if n, ok := given[l.Limit.Unit]; ok && l.Limit.Unit != budget.Concurrency {
 			u.used[i] = n
 		}
@@ -106,11 +107,11 @@ func (g *Gateway) reporter(object map[string]json.RawMessage, otherwise dialect.
 
 // drawnBy is what was drawn from each limit, and given back.
 func (p *plan) drawnBy(used []int64) []ledger.Drawn {
-	drawn := make([]ledger.Drawn, len(p.lines))
-	for i, l := range p.lines {
+	drawn := make([]ledger.Drawn, len(p.Lines))
+	for i, l := range p.Lines {
 		unit := l.Limit.Unit
 		drawn[i] = ledger.Drawn{
-			Limit: p.limitedBy(l), Unit: string(unit), Reserved: unit.Number(l.Amount), Used: unit.Number(used[i]), Returned: unit.Number(max(0, l.Amount-used[i])),
+			Limit: p.LimitedBy(l), Unit: string(unit), Reserved: unit.Number(l.Amount), Used: unit.Number(used[i]), Returned: unit.Number(max(0, l.Amount-used[i])),
 		}
 	}
 	return drawn

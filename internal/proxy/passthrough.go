@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/estimate"
 	"llmgw/internal/tokens"
@@ -97,13 +98,10 @@ func (g *Gateway) passRoute(p *Passthrough, method string) route {
 
 // flatPlan is the plan of a relayed call: no model, and the flat charge as its
 // estimate.
-func (rt route) flatPlan(rules *Rules, who caller, call *dialect.Call) *plan {
-	m := &Model{Name: wildcard, Weights: tokens.Even, Targets: []upstream.Target{{Provider: rt.flat.Provider, Weight: 1}}}
-	p := &plan{
-		caller: who, call: call, dialect: rt.dialect, model: m, targets: m.Targets, maxWait: -1, flat: true,
-		requests: rt.flat.Requests, estimate: estimate.Estimate{Input: rt.flat.Tokens},
-	}
-	p.lines = rules.lines(p)
+func (rt route) flatPlan(rules *Rules, who charge.Caller, call *dialect.Call) *plan {
+	m := &charge.Model{Name: charge.Wildcard, Weights: tokens.Even, Targets: []upstream.Target{{Provider: rt.flat.Provider, Weight: 1}}}
+	p := &plan{Plan: charge.Plan{Caller: who, Call: call, Model: m, Targets: m.Targets, Flat: true, Requests: rt.flat.Requests, Estimate: estimate.Estimate{Input: rt.flat.Tokens}}, dialect: rt.dialect, maxWait: -1}
+	p.Lines = p.Draws(rules.Limits)
 	return p
 }
 

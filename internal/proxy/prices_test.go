@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/tokens"
 )
 
@@ -22,7 +23,7 @@ func dollars(dialect string, prices func(*tokens.Prices)) setting {
 	p.Fill()
 	return setting{
 		dialect: dialect,
-		model:   func(m *Model) { m.Prices = p },
+		model:   func(m *charge.Model) { m.Prices = p },
 		rules:   func(r *Rules) { r.Directory.Team("t").Limits[0] = houseLimit(budget.USD) },
 	}
 }

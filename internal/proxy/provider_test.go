@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/upstream"
 )
@@ -43,7 +44,7 @@ func TestAClientNeverSeesThatTheGatewaysCredentialIsRefused(t *testing.T) {
 				if strings.Contains(got.body, "sk-") || got.header.Get("WWW-Authenticate") != "" {
 					t.Errorf("%s %s, call %d: the client sees %v\n%s", c.dialect, c.path, i, got.header, got.body)
 				}
-				if e := h.entry(); e.Outcome != string(upstreamError) || e.Usage.Total() != 0 {
+				if e := h.entry(); e.Outcome != string(charge.UpstreamError) || e.Usage.Total() != 0 {
 					t.Errorf("%s %s, call %d: recorded as %+v", c.dialect, c.path, i, e)
 				}
 			}

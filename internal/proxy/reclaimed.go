@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/ledger"
 	"llmgw/internal/telemetry"
 	"llmgw/internal/tokens"
 )
 
 // reclaimed is the outcome of a request whose gateway died before it could settle.
-const reclaimed outcome = "reclaimed"
+const reclaimed charge.Outcome = "reclaimed"
 
 // longestTag bounds a tag, in bytes: stores bound an id with it.
 const longestTag = 150

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/dialect/registry"
 	"llmgw/internal/estimate"
@@ -38,10 +39,10 @@ type record struct {
 	model     string // its label
 	wanted    string // the model as the client named it; empty: it was not read
 	session   string // of the client, within its user; empty: it names none
-	caller    caller
+	caller    charge.Caller
 	plan      *plan
 	held      reservation
-	ending    ending
+	ending    charge.Ending
 	status    int
 	code      fault.Code
 	limitedBy string // the limit that refused
@@ -87,17 +88,17 @@ func newID() string {
 // planned tells the client what was estimated.
 func (rec *record) planned(w http.ResponseWriter, p *plan) {
 	rec.plan = p
-	if p.call.Endpoint.Operation != dialect.Stored { // which nothing is estimated of
+	if p.Call.Endpoint.Operation != dialect.Stored { // which nothing is estimated of
 		w.Header()["X-Llmgw-Estimated-Tokens"] = []string{p.estimated()}
 	}
 	asked := telemetry.Asked{
-		Operation: string(p.call.Endpoint.Operation), Model: p.call.Model, Choices: p.call.Choices,
-		Team: p.caller.team.Name, KeyID: p.caller.Key.ID, RequestID: rec.id,
+		Operation: string(p.Call.Endpoint.Operation), Model: p.Call.Model, Choices: p.Call.Choices,
+		Team: p.Caller.Team.Name, KeyID: p.Caller.Key.ID, RequestID: rec.id,
 	}
-	if p.call.HasMaxOutput {
-		asked.MaxTokens = p.call.MaxOutput
+	if p.Call.HasMaxOutput {
+		asked.MaxTokens = p.Call.MaxOutput
 	}
-	if p.call.Stream {
+	if p.Call.Stream {
 		asked.Stream = telemetry.Streamed
 	}
 	rec.span.Ask(asked)
@@ -108,7 +109,7 @@ func (rec *record) planned(w http.ResponseWriter, p *plan) {
 func (rec *record) endUpstream(span *telemetry.Span, used tokens.Usage) {
 	if to := rec.target.Provider; to != nil {
 		span.Reach(telemetry.Destination{
-			Operation: string(rec.plan.call.Endpoint.Operation), Provider: to.Name, System: registry.Flavor(to.Dialect, to.Flavor).System,
+			Operation: string(rec.plan.Call.Endpoint.Operation), Provider: to.Name, System: registry.Flavor(to.Dialect, to.Flavor).System,
 			Model: rec.modelThere(), BaseURL: to.BaseURL, Attempts: rec.attempts,
 		})
 	}
@@ -119,9 +120,9 @@ func (rec *record) endUpstream(span *telemetry.Span, used tokens.Usage) {
 // main switch is at shadow: who slows down for a limit that nobody enforces has
 // another answer.
 func (rec *record) reserved(w http.ResponseWriter, p *plan, held reservation) {
-	rec.held, rec.caller = held, p.caller // which a reload may have changed while it waited
+	rec.held, rec.caller = held, p.Caller // which a reload may have changed while it waited
 	if held.mode != Shadow {
-		writeLimits(w.Header(), p.dialect.Profile(), p.lines, held.verdict)
+		writeLimits(w.Header(), p.dialect.Profile(), p.Lines, held.verdict)
 	}
 	if held.verdict.Degraded {
 		w.Header()["X-Llmgw-Degraded"] = []string{"true"}
@@ -134,16 +135,16 @@ func (rec *record) refused(e *fault.Error) {
 	if e.Limit != nil {
 		rec.limitedBy = e.Limit.By
 	}
-	if rec.ending.outcome != "" {
+	if rec.ending.Outcome != "" {
 		return // it was settled already, by what went wrong
 	}
 	switch e.Code {
 	case fault.InvalidRequest, fault.RequestTooLarge, fault.NotFound, fault.MethodNotAllowed, fault.ModelNotFound, fault.InvalidAPIKey, fault.AlreadyEnded:
-		rec.ending = refunded(invalid)
+		rec.ending = charge.Refund(charge.Invalid)
 	case fault.Internal:
-		rec.ending = refunded(internalError)
+		rec.ending = charge.Refund(charge.InternalError)
 	default:
-		rec.ending = refunded(refused)
+		rec.ending = charge.Refund(charge.Refused)
 	}
 }
 
@@ -171,7 +172,7 @@ func braced(pattern string) string {
 }
 
 // ok notes that the call was answered by the gateway itself.
-func (rec *record) ok() { rec.status, rec.ending = http.StatusOK, refunded(completed) }
+func (rec *record) ok() { rec.status, rec.ending = http.StatusOK, charge.Refund(charge.Completed) }
 
 // answered notes which provider answered, and when.
 func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
@@ -184,7 +185,7 @@ func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
 // reached tells the client where its call was sent.
 func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 	rec.target = t
-	rec.plan.answeredBy(t)
+	rec.plan.AnsweredBy(t)
 	name := rec.modelThere()
 	if name != "" {
 		name = "/" + name
@@ -206,7 +207,7 @@ func tellWait(w http.ResponseWriter, d time.Duration) {
 }
 
 // modelThere is the model as the target names it; empty where none is named.
-func (rec *record) modelThere() string { return cmp.Or(rec.target.Model, rec.plan.call.Model) }
+func (rec *record) modelThere() string { return cmp.Or(rec.target.Model, rec.plan.Call.Model) }
 
 // clientGone tells whether the client has left.
 func (rec *record) clientGone() bool { return rec.client.Err() != nil }
@@ -216,10 +217,10 @@ func (rec *record) clientGone() bool { return rec.client.Err() != nil }
 func (g *Gateway) record(rec *record) {
 	defer g.inflight.Add(-1)      // last: who stops the gateway waits for it
 	defer g.Metrics.Inflight(-1)  // when the other metrics have the call
-	if rec.ending.outcome == "" { // a panic
-		rec.ending = worst
+	if rec.ending.Outcome == "" { // a panic
+		rec.ending = charge.Worst
 	}
-	if rec.ending.outcome == shutdown {
+	if rec.ending.Outcome == charge.Shutdown {
 		g.cut.Add(1)
 	}
 	if rec.status == 0 { // it is answered after this
@@ -227,7 +228,7 @@ func (g *Gateway) record(rec *record) {
 	}
 	rec.ended = time.Now()
 	if rec.quiet && rec.code == "" {
-		rec.span.End(telemetry.Answered{Status: rec.status, Outcome: string(rec.ending.outcome)})
+		rec.span.End(telemetry.Answered{Status: rec.status, Outcome: string(rec.ending.Outcome)})
 		return
 	}
 	timing := telemetry.Timing{Total: rec.ended.Sub(rec.began), Overhead: rec.overhead(rec.ended), TraceID: rec.span.TraceID()}
@@ -235,10 +236,10 @@ func (g *Gateway) record(rec *record) {
 		timing.FirstToken = rec.first.Sub(rec.began)
 	}
 	defer g.Metrics.RequestDone(telemetry.RequestLabels{ // when its tokens are counted
-		Team: rec.caller.teamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.outcome),
+		Team: rec.caller.TeamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.Outcome),
 	}, timing)
 	if s := rec.settlement; s != nil && s.goesOn != "" {
-		g.bills.charged(s.goesOn, "left", rec, s.ending.usage)
+		g.bills.charged(s.goesOn, "left", rec, s.ending.Usage)
 		if g.background.leave(s.goesOn, rec) {
 			return
 		}
@@ -249,34 +250,34 @@ func (g *Gateway) record(rec *record) {
 
 // recordUse tells of what a call has come to.
 func (g *Gateway) recordUse(rec *record) {
-	team, model := rec.caller.teamName(), rec.model
+	team, model := rec.caller.TeamName(), rec.model
 	e := rec.entry(team, model, rec.ended)
 	g.recordTokens(rec, team, model)
-	if rec.plan != nil && rec.plan.model.Prices != nil {
+	if rec.plan != nil && rec.plan.Model.Prices != nil {
 		g.Metrics.Cost(team, model, e.Provider, e.MicroUSD)
 	}
 	if e.Provider != "" && !rec.sent.IsZero() && rec.last.After(rec.sent) {
 		g.Metrics.Provider(e.Provider, model, rec.last.Sub(rec.sent), rec.first.Sub(rec.sent))
 	}
 	rec.span.End(telemetry.Answered{
-		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.ending.usage,
-		Outcome: string(rec.ending.outcome), ErrorType: rec.errorType(),
+		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.ending.Usage,
+		Outcome: string(rec.ending.Outcome), ErrorType: rec.errorType(),
 	})
 	g.Ledger.Record(e)
 }
 
 // learn lets the estimator compare what an answer used with what was estimated.
-func (g *Gateway) learn(p *plan, o outcome, r dialect.Report) {
-	if r.Failure != nil || (!r.InputKnown && !r.OutputKnown) || p.call.RequestsOnly || p.flat {
+func (g *Gateway) learn(p *plan, o charge.Outcome, r dialect.Report) {
+	if r.Failure != nil || (!r.InputKnown && !r.OutputKnown) || p.Call.RequestsOnly || p.Flat {
 		return
 	}
-	expected := p.expected()
+	expected := p.Expected()
 	g.Estimator.Observe(estimate.Observation{
-		Rules: p.rulesFor(p.targets[p.at]), Estimate: expected, Call: p.call, Used: r.Usage, Counted: r.Counted,
-		InputKnown: r.InputKnown, OutputKnown: p.believes(r), Complete: o == completed,
+		Rules: p.RulesFor(p.Targets[p.At]), Estimate: expected, Call: p.Call, Used: r.Usage, Counted: r.Counted,
+		InputKnown: r.InputKnown, OutputKnown: p.Believes(r), Complete: o == charge.Completed,
 	})
 	if r.InputKnown && expected.Input > 0 {
-		g.Metrics.EstimateRatio(p.label(), float64(r.Usage.Input)/float64(expected.Input))
+		g.Metrics.EstimateRatio(p.Label(), float64(r.Usage.Input)/float64(expected.Input))
 	}
 }
 
@@ -285,7 +286,7 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 	if !rec.admitted {
 		return
 	}
-	reserved, used := rec.plan.reserved().Total(), rec.ending.usage.Total()
+	reserved, used := rec.plan.Reserved().Total(), rec.ending.Usage.Total()
 	g.Metrics.Reserved(team, model, reserved)
 	if used < reserved {
 		g.Metrics.Refunded(team, model, reserved-used)
@@ -293,11 +294,11 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 	if used > reserved {
 		g.Metrics.Overrun(team, model, used-reserved)
 	}
-	g.Metrics.Tokens(team, model, rec.ending.usage)
-	if prices := rec.plan.model.Prices; prices != nil {
-		g.unpriced.note(model, prices, rec.ending.usage)
+	g.Metrics.Tokens(team, model, rec.ending.Usage)
+	if prices := rec.plan.Model.Prices; prices != nil {
+		g.unpriced.note(model, prices, rec.ending.Usage)
 	}
-	if rec.ending.estimated {
+	if rec.ending.Estimated {
 		g.Metrics.SettlementEstimated(team, model)
 	}
 }

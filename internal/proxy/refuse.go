@@ -16,14 +16,14 @@ const longestHint = fault.LongestHint
 
 // refusal turns a verdict that is not Granted into what the client is told.
 func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
-	g.spent.note(p.lines, v)
-	line, state := p.lines[v.Binding], v.Lines[v.Binding]
+	g.spent.note(p.Lines, v)
+	line, state := p.Lines[v.Binding], v.Lines[v.Binding]
 	l := line.Limit.InForce(state)
 	e := &fault.Error{
 		Code: codeOf(v.Outcome),
 		Limit: &fault.Limit{
 			Scope: string(l.Scope), Owner: l.Owner, Name: l.Name, Unit: string(l.Unit), Amount: l.Amount, Per: string(l.Period),
-			Remaining: max(state.Remaining, 0), Unknown: v.Outcome == budget.Unavailable, Requested: line.Amount, By: p.limitedBy(line),
+			Remaining: max(state.Remaining, 0), Unknown: v.Outcome == budget.Unavailable, Requested: line.Amount, By: p.LimitedBy(line),
 		},
 	}
 	switch v.Outcome {
@@ -52,9 +52,9 @@ func (g *Gateway) refusal(p *plan, v budget.Verdict) *fault.Error {
 // turnOf is the turn to give a request that v refuses, and would fit after wait if
 // nobody else waited. Without the store this instance's share gains its part.
 func turnOf(p *plan, v budget.Verdict, wait time.Duration) turn {
-	line, state := p.lines[v.Binding], v.Lines[v.Binding]
+	line, state := p.Lines[v.Binding], v.Lines[v.Binding]
 	limit := line.Limit.InForce(state)
-	t := turn{queue: queueOf(line.Limit, line), caller: p.caller.name(), client: p.caller.conn, wait: wait, gain: limit.Gain(line.Amount)}
+	t := turn{queue: queueOf(line.Limit, line), caller: p.Caller.Name(), client: p.Caller.Conn, wait: wait, gain: limit.Gain(line.Amount)}
 	if share := state.Capacity; v.Degraded && share > 0 && share < limit.Capacity() {
 		t.gain = time.Duration(min(float64(t.gain)*float64(limit.Capacity())/float64(share), float64(2*longestHint)))
 	}

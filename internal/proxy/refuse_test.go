@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect/openai"
 	"llmgw/internal/dialect/registry"
 	"llmgw/internal/fault"
@@ -22,7 +23,7 @@ func teamTPM() *budget.Limit {
 // refusalOf is what one line's verdict makes of a request.
 func refusalOf(l *budget.Limit, needs int64, out budget.Outcome, left int64, wait time.Duration) *fault.Error {
 	g := &Gateway{herd: newHerd(), spent: newSpent()}
-	p := &plan{lines: []budget.Line{{Limit: l, Amount: needs}}}
+	p := &plan{Plan: charge.Plan{Lines: []budget.Line{{Limit: l, Amount: needs}}}}
 	return g.refusal(p, budget.Verdict{Outcome: out, Binding: 0, Wait: wait, Lines: []budget.LineState{{Outcome: out, Remaining: left, Wait: wait}}})
 }
 
@@ -94,7 +95,7 @@ func TestALongWaitForAPeriodNamesItsDayAndZone(t *testing.T) {
 		Algorithm: budget.CalendarUsage, Location: athens, ResetDay: 1,
 	}
 	at := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
-	g, p := &Gateway{herd: newHerd()}, &plan{lines: []budget.Line{{Limit: monthly, Amount: 10_000}}}
+	g, p := &Gateway{herd: newHerd()}, &plan{Plan: charge.Plan{Lines: []budget.Line{{Limit: monthly, Amount: 10_000}}}}
 	e := g.refusal(p, budget.Verdict{Outcome: budget.Spent, At: at, Wait: 9 * time.Hour, Lines: []budget.LineState{{Outcome: budget.Spent}}})
 	const want = `Team "search" is at its limit of $500.00 per month: this request needs $0.01, $0.00 are left. Try again from 1 April 2026, 00:00 (Europe/Athens).`
 	if e.Message != want {
@@ -103,7 +104,7 @@ func TestALongWaitForAPeriodNamesItsDayAndZone(t *testing.T) {
 }
 
 func TestWhatALimitHasLeftIsNotInventedWhileItCannotBeAsked(t *testing.T) {
-	g, p := &Gateway{herd: newHerd()}, &plan{lines: []budget.Line{{Limit: teamTPM(), Amount: 10}}}
+	g, p := &Gateway{herd: newHerd()}, &plan{Plan: charge.Plan{Lines: []budget.Line{{Limit: teamTPM(), Amount: 10}}}}
 	e := g.refusal(p, budget.Verdict{Outcome: budget.Unavailable, Lines: []budget.LineState{{Outcome: budget.Unavailable}}})
 	if got := string(openai.New().Refusal(e, "r").Body); !strings.Contains(got, `"remaining":null`) {
 		t.Errorf("got %s, want remaining to be null", got)
@@ -134,7 +135,7 @@ func TestARefusalWithoutTheStoreTellsTheShareThatDecides(t *testing.T) {
 		{"the only instance has all of it", budget.Exceeded, 100_000, false},
 		{"a closed limit has no share", budget.Unavailable, 33_333, false},
 	} {
-		e := g.refusal(&plan{lines: []budget.Line{{Limit: l, Amount: 300}}}, budget.Verdict{
+		e := g.refusal(&plan{Plan: charge.Plan{Lines: []budget.Line{{Limit: l, Amount: 300}}}}, budget.Verdict{
 			Outcome: s.out, Wait: time.Second, Degraded: true,
 			Lines: []budget.LineState{{Outcome: s.out, Remaining: 12, Capacity: s.capacity, Wait: time.Second}},
 		})

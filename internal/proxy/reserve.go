@@ -23,7 +23,7 @@ type reservation struct {
 // After a wait p stands under the rules that are in force by then.
 func (g *Gateway) reserve(ctx context.Context, p *plan, id string) (reservation, error) {
 	s := seeker{gateway: g, plan: p, id: id, began: time.Now()}
-	g.values.bound(p.lines)
+	g.values.bound(p.Lines)
 	defer s.leave()
 	for {
 		res, err, done := s.step(ctx)
@@ -39,7 +39,7 @@ func (g *Gateway) reserve(ctx context.Context, p *plan, id string) (reservation,
 // ask asks the limiter once. Each ask has an id of its own.
 func (s *seeker) ask(ctx context.Context) budget.Verdict {
 	p := s.plan
-	r := budget.Request{ID: s.id, Lines: p.lines, Shadow: s.mode == Shadow, CrashCharge: s.gateway.Rules().CrashCharge}
+	r := budget.Request{ID: s.id, Lines: p.Lines, Shadow: s.mode == Shadow, CrashCharge: s.gateway.Rules().CrashCharge}
 	if p.life > 0 {
 		r.Epoch, r.Lifetime = budget.Outside, p.life
 	}
@@ -47,7 +47,7 @@ func (s *seeker) ask(ctx context.Context) budget.Verdict {
 		r.ID += "." + strconv.Itoa(s.asks)
 	}
 	s.asks++
-	r.ID = budget.Tagged(r.ID, tagOf(p.caller.teamName(), p.label(), p.caller.keyID()))
+	r.ID = budget.Tagged(r.ID, tagOf(p.Caller.TeamName(), p.Label(), p.Caller.KeyID()))
 	held, v := s.gateway.Limiter.Reserve(ctx, r)
 	if s.asks == 1 {
 		s.gateway.countWouldRefuse(p, s.mode, v)
@@ -60,12 +60,12 @@ func (s *seeker) ask(ctx context.Context) budget.Verdict {
 // have refused.
 func (g *Gateway) countWouldRefuse(p *plan, mode Enforcement, v budget.Verdict) {
 	for i, s := range v.Lines {
-		l := p.lines[i].Limit
+		l := p.Lines[i].Limit
 		if (mode == Shadow || l.Mode == budget.Shadow) && s.Outcome != budget.Granted {
-			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Outcome)), p.caller.teamName(), "shadow")
+			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Outcome)), p.Caller.TeamName(), "shadow")
 		}
 		if l.Candidate > 0 && s.Candidate != budget.Granted {
-			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Candidate)), p.caller.teamName(), "candidate")
+			g.Metrics.Rejection(string(l.Scope), l.Name, string(codeOf(s.Candidate)), p.Caller.TeamName(), "candidate")
 		}
 	}
 }

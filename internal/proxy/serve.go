@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/tenant"
@@ -44,7 +45,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
-	b := &body{gateway: g, team: who.team.Name, limit: rules.MaxBodyBytes}
+	b := &body{gateway: g, team: who.Team.Name, limit: rules.MaxBodyBytes}
 	defer b.release()
 	call, err := b.parse(w, r, rt, params)
 	if err != nil {
@@ -57,7 +58,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		g.refuse(w, rec, err)
 		return
 	}
-	call.Header = scoped(call.Header, who.team.Name)
+	call.Header = scoped(call.Header, who.Team.Name)
 	p, err := g.planFor(rules, who, rt, call)
 	if err != nil {
 		g.refuse(w, rec, err)
@@ -83,13 +84,13 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 	rec.admitted = true
 	s := &settlement{gateway: g, plan: p, held: held, reported: rec.began}
 	rec.settlement = s
-	defer func() { s.settle(worst); rec.ending = s.ending }()
+	defer func() { s.settle(charge.Worst); rec.ending = s.ending }()
 	g.forward(w, r, rules, p, s, rec)
 }
 
 // planFor plans a call by what it will use, by its route's flat charge, or as
 // one about something stored.
-func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call) (*plan, error) {
+func (g *Gateway) planFor(rules *Rules, who charge.Caller, rt route, call *dialect.Call) (*plan, error) {
 	if rt.flat != nil {
 		return rt.flatPlan(rules, who, call), nil
 	}
@@ -104,10 +105,10 @@ func (g *Gateway) planFor(rules *Rules, who caller, rt route, call *dialect.Call
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
 	line := newLifeline(r.Context(), rules)
 	defer line.end()
-	ctx, span := rec.span.Upstream(line.ctx, string(p.call.Endpoint.Operation), p.call.Header)
-	defer func() { rec.endUpstream(span, s.ending.usage) }()
+	ctx, span := rec.span.Upstream(line.ctx, string(p.Call.Endpoint.Operation), p.Call.Header)
+	defer func() { rec.endUpstream(span, s.ending.Usage) }()
 
-	rec.asking = g.background.asks(p.call)
+	rec.asking = g.background.asks(p.Call)
 	defer rec.asking.end()
 
 	rec.asked = time.Now()
@@ -122,10 +123,10 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 		return
 	}
 	line.answered()
-	if p.call.Stream { // which nobody tries again once it has begun; a document may still time out
+	if p.Call.Stream { // which nobody tries again once it has begun; a document may still time out
 		rec.attempt.answer(resp.Status)
 	}
-	p.body.done(p.call)
+	p.body.done(p.Call)
 	defer closeAnswer(resp, s)
 	rec.answered(w, resp)
 	g.relay(w, r, line, s, resp, rec)
@@ -134,7 +135,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, 
 
 // send makes p's call to the provider.
 func (g *Gateway) send(ctx context.Context, p *plan, rec *record) (*upstream.Response, error) {
-	if err := p.body.load(ctx, p.call); err != nil {
+	if err := p.body.load(ctx, p.Call); err != nil {
 		return nil, err
 	}
 	return g.Upstream.Do(ctx, p.job(g, rec))
@@ -143,35 +144,35 @@ func (g *Gateway) send(ctx context.Context, p *plan, rec *record) (*upstream.Res
 // closeAnswer settles the provider's limits by what the call came to, and
 // closes the answer.
 func closeAnswer(resp *upstream.Response, s *settlement) {
-	s.settle(worst)
+	s.settle(charge.Worst)
 	resp.Settle(s.answered)
 	_ = resp.Close() // it was read to its end, or is not wanted any more
 }
 
 // identify finds who asks, before anything is kept of the request. With an error
 // the caller has its address alone.
-func (g *Gateway) identify(rules *Rules, r *http.Request) (caller, error) {
+func (g *Gateway) identify(rules *Rules, r *http.Request) (charge.Caller, error) {
 	secret, err := tenant.Credential(dialect.Header(r.Header), r.URL.RawQuery)
 	key, known := rules.Directory.Identify(secret)
 	if own := rules.socketKey(r, err); own != nil {
 		key, known, err = own, true, nil
 	}
 	ip := rules.Proxies.ClientIP(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	who := caller{Caller: tenant.Caller{IP: ip}, ip: rules.Prefixes.Bucket(ip), conn: r.RemoteAddr}
+	who := charge.Caller{Caller: tenant.Caller{IP: ip}, Counter: rules.Prefixes.Bucket(ip), Conn: r.RemoteAddr}
 	if err != nil || !known {
 		return who, unknownKey(err)
 	}
 	key.Use(time.Now())
-	who.Key, who.team = key, key.Team
+	who.Key, who.Team = key, key.Team
 	return who, nil
 }
 
 // enter lets in who has a valid key and is not blocked. A call without a key is
 // refused, and draws on the limits of its address.
-func (g *Gateway) enter(rules *Rules, r *http.Request, rec *record) (caller, error) {
+func (g *Gateway) enter(rules *Rules, r *http.Request, rec *record) (charge.Caller, error) {
 	who, err := g.identify(rules, r)
 	if err != nil {
-		return caller{}, cmp.Or(g.chargeStranger(r.Context(), rules, who.ip, rec.id), err)
+		return charge.Caller{}, cmp.Or(g.chargeStranger(r.Context(), rules, who.Counter, rec.id), err)
 	}
 	who.User = r.Header.Get("X-Llmgw-User")
 	rec.caller = who
@@ -181,17 +182,15 @@ func (g *Gateway) enter(rules *Rules, r *http.Request, rec *record) (caller, err
 // chargeStranger charges a call without a valid key to the gateway's limits of
 // requests that count by address. It returns a *fault.Error if one refuses.
 func (g *Gateway) chargeStranger(ctx context.Context, rules *Rules, ip, id string) error {
-	p := &plan{
-		caller: caller{ip: ip}, call: &dialect.Call{RequestsOnly: true}, model: &Model{Name: wildcard, Weights: tokens.Even}, requests: 1,
-	}
+	p := &plan{Plan: charge.Plan{Caller: charge.Caller{Counter: ip}, Call: &dialect.Call{RequestsOnly: true}, Model: &charge.Model{Name: charge.Wildcard, Weights: tokens.Even}, Requests: 1}}
 	for _, l := range rules.Limits {
 		if l.Scope == budget.IP && l.Unit == budget.Requests {
-			p.lines = append(p.lines, budget.Line{Limit: l.For(ip), Value: ip, Amount: 1})
+			p.Lines = append(p.Lines, budget.Line{Limit: l.For(ip), Value: ip, Amount: 1})
 		}
 	}
 	held, err := g.reserve(ctx, p, id)
 	if held.Reservation != nil {
-		held.Settle(p.amounts(tokens.Usage{}, p.requests))
+		held.Settle(p.Amounts(tokens.Usage{}, p.Requests))
 	}
 	return err
 }
@@ -211,7 +210,7 @@ func unknownKey(why error) error {
 
 // admit completes the caller by the user that its body names, and refuses a
 // blocked one.
-func (g *Gateway) admit(who caller, call *dialect.Call) (caller, error) {
+func (g *Gateway) admit(who charge.Caller, call *dialect.Call) (charge.Caller, error) {
 	if who.User == "" {
 		who.User = call.User
 	}
@@ -219,7 +218,7 @@ func (g *Gateway) admit(who caller, call *dialect.Call) (caller, error) {
 }
 
 // blocked is the refusal of who is blocked, nil for anybody else.
-func (g *Gateway) blocked(who caller) error {
+func (g *Gateway) blocked(who charge.Caller) error {
 	b, blocked := g.Blocks.Match(who.Caller)
 	if !blocked {
 		return nil
@@ -235,19 +234,19 @@ func (g *Gateway) blocked(who caller) error {
 // limits it cannot wait for its turn.
 func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 	j := upstream.Job{
-		RequestID: rec.id, Call: p.call, Dialect: p.dialect, Targets: p.targets,
-		Model: p.label(), SpillAfter: p.model.SpillAfter,
-		Input: p.estimate.Shown().Input, Output: p.estimate.Output, // a provider judges by the body, too
-		Team: p.caller.team.Name, Weight: p.caller.team.Weight, MaxWait: upstream.NoMaxWait,
-		Counter: p.counters(g.Estimator), Watcher: rec.settlement,
+		RequestID: rec.id, Call: p.Call, Dialect: p.dialect, Targets: p.Targets,
+		Model: p.Label(), SpillAfter: p.Model.SpillAfter,
+		Input: p.Estimate.Shown().Input, Output: p.Estimate.Output, // a provider judges by the body, too
+		Team: p.Caller.Team.Name, Weight: p.Caller.Team.Weight, MaxWait: upstream.NoMaxWait,
+		Counter: p.Counters(g.Estimator), Watcher: rec.settlement,
 		Check: g.checkOf(p),
 	}
 	if p.maxWait >= 0 {
 		j.MaxWait = max(0, p.maxWait-rec.held.waited)
 	}
-	bounded := p.model.CapOutput || p.call.Detached // what goes on without us is to have a bound
-	if bounded && (!p.call.HasMaxOutput || p.call.UnsetOutput) {
-		j.CapOutput = p.estimate.MaxOutput // never what was learned: it would cut answers off
+	bounded := p.Model.CapOutput || p.Call.Detached // what goes on without us is to have a bound
+	if bounded && (!p.Call.HasMaxOutput || p.Call.UnsetOutput) {
+		j.CapOutput = p.Estimate.MaxOutput // never what was learned: it would cut answers off
 	}
 	return j
 }
@@ -257,15 +256,15 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if errors.Is(err, context.Canceled) && rec.clientGone() {
 		rec.status = statusClientClosed
-		if rec.ending.outcome == "" { // nothing had been sent, or settled
-			rec.ending = refunded(leftBy(rec.client))
+		if rec.ending.Outcome == "" { // nothing had been sent, or settled
+			rec.ending = charge.Refund(leftBy(rec.client))
 		}
 		panic(http.ErrAbortHandler) // no answer is better than an empty one
 	}
 	e := fault.From(err)
 	rec.refused(e)
 	if e.Limit != nil {
-		g.Metrics.Rejection(e.Limit.Scope, e.Limit.Name, string(e.Code), rec.caller.teamName(), "enforce")
+		g.Metrics.Rejection(e.Limit.Scope, e.Limit.Name, string(e.Code), rec.caller.TeamName(), "enforce")
 	}
 	if e.Code == fault.RequestTooLarge || e.Code == fault.Overloaded { // the rest of the body is not read
 		w.Header().Set("Connection", "close")
@@ -280,14 +279,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 // left before there was a status (nginx's number).
 const statusClientClosed = 499
 
-func (c caller) teamName() string {
-	if c.team == nil {
-		return ""
-	}
-	return c.team.Name
-}
-
 // estimated is the X-LLMGW-Estimated-Tokens of a plan.
 func (p *plan) estimated() string {
-	return strconv.FormatInt(int64(tokens.Add(p.estimate.Input, p.estimate.Output)), 10)
+	return strconv.FormatInt(int64(tokens.Add(p.Estimate.Input, p.Estimate.Output)), 10)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
@@ -19,45 +20,45 @@ type settlement struct {
 	plan     *plan
 	held     reservation
 	done     bool
-	ending   ending
+	ending   charge.Ending
 	goesOn   string        // the response that goes on without the call; else empty
 	reported time.Time     // the last progress report
 	used     []int64       // of ending, by line; nil: it is not settled
 	tries    []ledger.Try  // that were sent
 	first    [1]ledger.Try // room for most
 	sent     atomic.Bool   // a try's request was written whole, and has not failed
-	lost     ending        // what tries used that timed out, and were given up
+	lost     charge.Ending // what tries used that timed out, and were given up
 	answered tokens.Usage  // of ending: without what is lost
 }
 
 // settle charges e, wakes who waits for the limits, and remembers e for the
 // record. Only the first call has an effect. It never blocks.
-func (s *settlement) settle(e ending) {
+func (s *settlement) settle(e charge.Ending) {
 	if s.done {
 		return
 	}
-	s.done, s.ending, s.answered = true, s.withLost(e), e.usage
+	s.done, s.ending, s.answered = true, s.withLost(e), e.Usage
 	s.charge(s.ending)
 }
 
 // leaveOpen keeps the reservation until the end of the response id is seen; a
 // crash charges e until then.
-func (s *settlement) leaveOpen(id string, e ending) {
+func (s *settlement) leaveOpen(id string, e charge.Ending) {
 	if s.done {
 		return
 	}
-	s.done, s.ending, s.answered, s.goesOn = true, e, e.usage, id
-	s.held.Report(s.plan.amounts(e.usage, e.requests))
+	s.done, s.ending, s.answered, s.goesOn = true, e, e.Usage, id
+	s.held.Report(s.plan.Amounts(e.Usage, e.Requests))
 }
 
 // charge ends the reservation.
-func (s *settlement) charge(e ending) {
+func (s *settlement) charge(e charge.Ending) {
 	if s.held.Reservation == nil {
 		return
 	}
-	s.used = s.plan.amounts(e.usage, e.requests)
+	s.used = s.plan.Amounts(e.Usage, e.Requests)
 	s.held.Settle(s.used)
-	s.gateway.freed(s.plan.lines, s.used)
+	s.gateway.freed(s.plan.Lines, s.used)
 }
 
 // Wrote implements upstream.Watcher. It reports what a crash is to charge from now
@@ -67,8 +68,8 @@ func (s *settlement) Wrote(err error) {
 	if err != nil || s.held.Reservation == nil {
 		return
 	}
-	e := leftEarly(s.plan, 0, clientGone)
-	s.held.Sent(s.plan.amounts(e.usage, e.requests))
+	e := s.plan.LeftEarly(0, charge.ClientGone)
+	s.held.Sent(s.plan.Amounts(e.Usage, e.Requests))
 }
 
 // Failed implements upstream.Watcher: what was written to a target has come to nothing: until
@@ -78,14 +79,14 @@ func (s *settlement) Failed(t upstream.Target, err *fault.Error) {
 	if sent := s.sent.Swap(false); !sent || err == nil || err.Code != fault.UpstreamTimeout {
 		return
 	}
-	e := leftEarly(s.plan, max(0, slices.Index(s.plan.targets, t)), timedOut)
+	e := s.plan.LeftEarly(max(0, slices.Index(s.plan.Targets, t)), charge.TimedOut)
 	s.lost = s.withLost(e)
 }
 
 // Tried implements upstream.Watcher.
 func (s *settlement) Tried(t upstream.Target, status int, err *fault.Error, took time.Duration) {
 	tried := ledger.Try{
-		Provider: t.Provider.Name, ProviderModel: cmp.Or(t.Model, s.plan.call.Model), Status: status, MS: float64(took.Microseconds()) / 1000,
+		Provider: t.Provider.Name, ProviderModel: cmp.Or(t.Model, s.plan.Call.Model), Status: status, MS: float64(took.Microseconds()) / 1000,
 	}
 	if err != nil {
 		tried.Code = string(err.Code)
@@ -97,13 +98,13 @@ func (s *settlement) Tried(t upstream.Target, status int, err *fault.Error, took
 }
 
 // withLost is e and what was lost before.
-func (s *settlement) withLost(e ending) ending {
-	if s.lost.requests == 0 {
+func (s *settlement) withLost(e charge.Ending) charge.Ending {
+	if s.lost.Requests == 0 {
 		return e
 	}
-	e.usage.Input = tokens.Add(e.usage.Input, s.lost.usage.Input)
-	e.usage.Output = tokens.Add(e.usage.Output, s.lost.usage.Output)
-	e.estimated, e.requests = true, max(e.requests, s.lost.requests)
+	e.Usage.Input = tokens.Add(e.Usage.Input, s.lost.Usage.Input)
+	e.Usage.Output = tokens.Add(e.Usage.Output, s.lost.Usage.Output)
+	e.Estimated, e.Requests = true, max(e.Requests, s.lost.Requests)
 	return e
 }
 
@@ -118,6 +119,6 @@ func (s *settlement) progress(now time.Time, m dialect.Meter, status int) {
 		return
 	}
 	s.reported = now
-	e := s.withLost(metered(s.plan, clientGone, status, m.Report()))
-	s.held.Report(s.plan.amounts(e.usage, e.requests))
+	e := s.withLost(s.plan.Metered(charge.ClientGone, status, m.Report()))
+	s.held.Report(s.plan.Amounts(e.Usage, e.Requests))
 }

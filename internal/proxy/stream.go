@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 	"llmgw/internal/ledger"
@@ -103,10 +104,10 @@ const costHeader = "X-Llmgw-Cost-Usd"
 // cost is what the call is charged, in dollars; empty if its model has no prices.
 func (a *relayed) cost() string {
 	p := a.s.plan
-	if p.model.Prices == nil || p.flat {
+	if p.Model.Prices == nil || p.Flat {
 		return ""
 	}
-	text, _ := ledger.Dollars(p.model.cost(p.byOperation(a.s.ending.usage))).MarshalJSON() // never fails
+	text, _ := ledger.Dollars(p.Model.Cost(p.ByOperation(a.s.ending.Usage))).MarshalJSON() // never fails
 	return string(text)
 }
 
@@ -183,9 +184,9 @@ func (a *relayed) take(p []byte) {
 	if a.streams {
 		a.line.due(a.resp.Meter.Due())
 	}
-	whole := report.Complete || a.missing == 0 && !a.gone && !a.s.plan.call.Detached
+	whole := report.Complete || a.missing == 0 && !a.gone && !a.s.plan.Call.Detached
 	if whole {
-		a.s.settle(metered(a.s.plan, completed, a.resp.Status, report))
+		a.s.settle(a.s.plan.Metered(charge.Completed, a.resp.Status, report))
 		a.rec.asking.told(a.resp.Status, report)
 	}
 	a.s.progress(now, a.resp.Meter, a.resp.Status)
@@ -283,7 +284,7 @@ func (a *relayed) finish(err error) {
 	e := a.ended(o, report)
 	a.rec.answer = report
 	switch {
-	case err != nil && (o == upstreamTruncated || o == timedOut):
+	case err != nil && (o == charge.UpstreamTruncated || o == charge.TimedOut):
 		a.rec.cause = causeOf(fault.From(err))
 	case report.Due && a.left():
 		a.rec.cause = "the client left with the answer, and its usage did not come: reasoning is charged as such calls usually need"
@@ -294,10 +295,10 @@ func (a *relayed) finish(err error) {
 	}
 	a.s.settle(e)
 	a.rec.asking.told(a.resp.Status, report)
-	if a.gone || o == clientGone || o == shutdown {
+	if a.gone || o == charge.ClientGone || o == charge.Shutdown {
 		panic(http.ErrAbortHandler)
 	}
-	if err != nil && o != completed || o == upstreamTruncated {
+	if err != nil && o != charge.Completed || o == charge.UpstreamTruncated {
 		if a.streams && between && report.Failure == nil { // the provider's own tells more
 			a.write(a.s.plan.dialect.ErrorEvent(brokenOff(o), a.rec.id))
 		}

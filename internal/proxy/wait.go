@@ -9,6 +9,7 @@ import (
 
 	"llmgw/internal/admission"
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
 )
@@ -48,7 +49,7 @@ func (s *seeker) leave() {
 // step asks, or waits in one line. done reports whether that is the end.
 func (s *seeker) step(ctx context.Context) (res reservation, err error, done bool) {
 	s.mode = s.gateway.Enforcement()
-	if s.mode == Off || len(s.plan.lines) == 0 {
+	if s.mode == Off || len(s.plan.Lines) == 0 {
 		return reservation{mode: s.mode}, nil, true
 	}
 	at, queued := s.gateway.lineFor(s.plan, s.mode)
@@ -65,7 +66,7 @@ func (s *seeker) step(ctx context.Context) (res reservation, err error, done boo
 	if err := s.enter(ctx); err != nil {
 		return s.ended(ctx, err)
 	}
-	line := s.plan.lines[at]
+	line := s.plan.Lines[at]
 	s.place.Join(line.Counter(), gain(line.Limit, line.Amount))
 	if !queued {
 		s.place.Refused(s.last.verdict.Wait)
@@ -81,10 +82,10 @@ func (g *Gateway) lineFor(p *plan, mode Enforcement) (int, bool) {
 	closed := func(l budget.Line) bool {
 		return l.Limit.WhenStoreDown == budget.Closed && l.Limit.Mode != budget.Shadow
 	}
-	if mode == Shadow || away && slices.ContainsFunc(p.lines, closed) {
+	if mode == Shadow || away && slices.ContainsFunc(p.Lines, closed) {
 		return 0, false
 	}
-	for i, l := range p.lines {
+	for i, l := range p.Lines {
 		if !l.Limit.Wait || l.Limit.Mode == budget.Shadow || away && l.Limit.WhenStoreDown == budget.Open {
 			continue
 		}
@@ -102,8 +103,8 @@ func (s *seeker) enter(ctx context.Context) (err error) {
 	}
 	g, p := s.gateway, s.plan
 	s.waited = true
-	p.body.park(p.call)
-	s.place, err = g.Room.Enter(ctx, forLimits{}, g.Rules().MaxWaiting, admission.Guest{Team: p.caller.teamName(), Check: g.checkOf(p), Since: p.since})
+	p.body.park(p.Call)
+	s.place, err = g.Room.Enter(ctx, forLimits{}, g.Rules().MaxWaiting, admission.Guest{Team: p.Caller.TeamName(), Check: g.checkOf(p), Since: p.since})
 	return err
 }
 
@@ -151,7 +152,7 @@ func (s *seeker) stand(ctx context.Context, at budget.CounterID, most time.Durat
 // the switch and the state of the store as they are now.
 func (s *seeker) stands(at budget.CounterID) bool {
 	i, queued := s.gateway.lineFor(s.plan, s.mode)
-	return s.mode == s.gateway.Enforcement() && queued && s.plan.lines[i].Counter() == at
+	return s.mode == s.gateway.Enforcement() && queued && s.plan.Lines[i].Counter() == at
 }
 
 // giveUp asks a last time for a call that cannot wait until its turn, which is
@@ -180,7 +181,7 @@ func (s *seeker) ended(ctx context.Context, err error) (reservation, error, bool
 
 // granted lets the next in the line at know what the call has left in its counter.
 func (s *seeker) granted(at budget.CounterID) {
-	for i, l := range s.plan.lines {
+	for i, l := range s.plan.Lines {
 		if l.Counter() == at {
 			left := s.last.verdict.Lines[i].Remaining
 			s.place.Granted(l.Limit.Gain(left), l.Limit.Algorithm == budget.TokenBucket)
@@ -238,21 +239,21 @@ func (g *Gateway) follow(p *plan) error {
 	if err != nil {
 		return err
 	}
-	p.caller = who
+	p.Caller = who
 	if model != nil {
-		p.model = model
+		p.Model = model
 	}
-	p.lines = rules.lines(p)
-	g.values.bound(p.lines)
+	p.Lines = p.Draws(rules.Limits)
+	g.values.bound(p.Lines)
 	return nil
 }
 
 // stillOf returns what decides anew who a call's client is under some rules, and
 // which model it asks for; nil if it names none. It is safe for concurrent use.
-func (g *Gateway) stillOf(r *http.Request, rt route, user string, call *dialect.Call) func(*Rules) (caller, *Model, error) {
+func (g *Gateway) stillOf(r *http.Request, rt route, user string, call *dialect.Call) func(*Rules) (charge.Caller, *charge.Model, error) {
 	named := rt.flat == nil && call.Endpoint.Operation != dialect.Stored
 	name := call.Model
-	return func(rules *Rules) (caller, *Model, error) {
+	return func(rules *Rules) (charge.Caller, *charge.Model, error) {
 		who, err := g.identify(rules, r)
 		if err != nil {
 			return who, nil, err
@@ -272,7 +273,7 @@ func (g *Gateway) stillOf(r *http.Request, rt route, user string, call *dialect.
 func patience(p *plan, v budget.Verdict) (limit, known time.Duration) {
 	limit = -1
 	for i, s := range v.Lines {
-		l := p.lines[i].Limit
+		l := p.Lines[i].Limit
 		if s.Outcome == budget.Granted || l.Mode == budget.Shadow {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"llmgw/internal/budget"
+	"llmgw/internal/charge"
 )
 
 func waitable(name string) budget.Line {
@@ -37,7 +38,7 @@ func TestPatienceIsTheShortestOfWhatRefuses(t *testing.T) {
 		{"and never lengthens", []budget.Line{wait(10 * time.Second)}, []budget.LineState{over}, time.Hour, 10 * time.Second},
 		{"what never fits is not waited for", []budget.Line{wait(10 * time.Second)}, []budget.LineState{{Outcome: budget.NeverFits}}, -1, 0},
 	} {
-		p := &plan{lines: s.lines, maxWait: s.client}
+		p := &plan{Plan: charge.Plan{Lines: s.lines}, maxWait: s.client}
 		if got, _ := patience(p, budget.Verdict{Lines: s.states}); got != s.want {
 			t.Errorf("%s: got %v, want %v", s.what, got, s.want)
 		}

@@ -1,4 +1,4 @@
-package proxy
+package charge
 
 import (
 	"testing"
@@ -35,15 +35,15 @@ func TestACallIsEstimatedForEachTargetAndTheMostIsReserved(t *testing.T) {
 		{"the largest comes first", []upstream.Target{qwen, gpt}, gpt, 39, 13},
 		{"none answers that is known: the first is expected to", []upstream.Target{gpt, qwen}, upstream.Target{}, 39, 13},
 	} {
-		p := &plan{caller: caller{team: &tenant.Team{Name: "t"}}, call: digitsCall(), model: &Model{Name: "pi"}, targets: s.targets}
-		if err := p.estimateBy(estimate.New(estimate.Config{})); err != nil {
+		p := &Plan{Caller: Caller{Team: &tenant.Team{Name: "t"}}, Call: digitsCall(), Model: &Model{Name: "pi"}, Targets: s.targets}
+		if err := p.EstimateBy(estimate.New(estimate.Config{})); err != nil {
 			t.Fatal(err)
 		}
-		p.answeredBy(s.answers)
-		if p.estimate.Input != s.reserved || p.expected().Input != s.expected {
-			t.Errorf("%s: %d are reserved and %d expected, want %d and %d", s.what, p.estimate.Input, p.expected().Input, s.reserved, s.expected)
+		p.AnsweredBy(s.answers)
+		if p.Estimate.Input != s.reserved || p.Expected().Input != s.expected {
+			t.Errorf("%s: %d are reserved and %d expected, want %d and %d", s.what, p.Estimate.Input, p.Expected().Input, s.reserved, s.expected)
 		}
-		if got := metered(p, completed, 200, dialect.Report{Usage: tokens.Usage{Output: 1}, OutputKnown: true, Complete: true}).usage.Input; got != s.expected {
+		if got := p.Metered(Completed, 200, dialect.Report{Usage: tokens.Usage{Output: 1}, OutputKnown: true, Complete: true}).Usage.Input; got != s.expected {
 			t.Errorf("%s: an answer without usage is charged %d tokens of input, want %d", s.what, got, s.expected)
 		}
 	}
@@ -52,15 +52,15 @@ func TestACallIsEstimatedForEachTargetAndTheMostIsReserved(t *testing.T) {
 func TestRulesAreOfTheModelTheTeamAndTheTarget(t *testing.T) {
 	m := &Model{Rules: estimate.Rules{Encoding: "o200k_base", DefaultMaxOutput: 7, MaxOutput: 9, Learned: true}}
 	target := upstream.Target{Provider: &upstream.Provider{Name: "p", Dialect: "openai", Flavor: "groq"}, Model: "x"}
-	p := &plan{caller: caller{team: &tenant.Team{Name: "t"}}, model: m}
+	p := &Plan{Caller: Caller{Team: &tenant.Team{Name: "t"}}, Model: m}
 	want := estimate.Rules{Provider: "p", ProviderModel: "x", Dialect: "openai", Flavor: "groq", Encoding: "o200k_base", DefaultMaxOutput: 7, MaxOutput: 9, Learned: true, Team: "t"}
-	if got := p.rulesFor(target); got != want {
+	if got := p.RulesFor(target); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if m.Rules.Team != "" || m.Rules.Provider != "" {
 		t.Errorf("the model's own rules have changed: %+v", m.Rules)
 	}
-	if got := p.counters(estimate.New(estimate.Config{}))(target)([]byte("hello")); got != 1 {
+	if got := p.Counters(estimate.New(estimate.Config{}))(target)([]byte("hello")); got != 1 {
 		t.Errorf("an answer has %d tokens, want 1", got)
 	}
 }
@@ -101,15 +101,15 @@ func TestTheMostOutputOfAnyTargetIsReserved(t *testing.T) {
 		{"the one with a rule answers", []upstream.Target{ruled, unruled}, ruled, 272},
 		{"the one without answers", []upstream.Target{unruled, ruled}, unruled, 4096},
 	} {
-		p := &plan{caller: caller{team: &tenant.Team{Name: "t"}}, call: pictureCall(), model: &Model{Name: "paint"}, targets: s.targets}
-		if err := p.estimateBy(estimate.New(estimate.Config{})); err != nil {
+		p := &Plan{Caller: Caller{Team: &tenant.Team{Name: "t"}}, Call: pictureCall(), Model: &Model{Name: "paint"}, Targets: s.targets}
+		if err := p.EstimateBy(estimate.New(estimate.Config{})); err != nil {
 			t.Fatal(err)
 		}
-		if e := p.estimate; e.Output != 4096 || e.MaxOutput != 4096 || e.Parts.Output != 4096 {
+		if e := p.Estimate; e.Output != 4096 || e.MaxOutput != 4096 || e.Parts.Output != 4096 {
 			t.Errorf("%s: %d tokens of output are reserved (%d for each, %d shown), want 4096", s.what, e.Output, e.MaxOutput, e.Parts.Output)
 		}
-		p.answeredBy(s.answers)
-		if got := metered(p, completed, 200, dialect.Report{Complete: true}).usage.Output; got != s.charged {
+		p.AnsweredBy(s.answers)
+		if got := p.Metered(Completed, 200, dialect.Report{Complete: true}).Usage.Output; got != s.charged {
 			t.Errorf("%s: an answer without usage is charged %d tokens of output, want %d", s.what, got, s.charged)
 		}
 	}
