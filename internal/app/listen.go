@@ -107,7 +107,7 @@ func (a *App) openSocket(ctx context.Context, path string) (err error) {
 func forsaken(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&os.ModeSocket == 0 {
-		return nil //nolint:nilerror // listening says what is wrong
+		return nil //nolint:nilerr // listening says what is wrong
 	}
 	var d net.Dialer
 	if c, err := d.DialContext(ctx, "unix", path); err == nil {

@@ -192,7 +192,7 @@ func TestACreditRaisesThePeriodOnce(t *testing.T) {
 	}
 	body := `{"limit":"team/search/budget","amount":50,"reason":"a demo"}`
 	first, again, at2 := give(w.all[0], "one", body), give(w.all[0], "one", body), give(w.all[1], "one", body)
-	if first.Status != 201 || again.Status != 201 || at2.Status != 201 || string(first.Body) != string(again.Body) || string(first.Body) != string(at2.Body) {
+	if first.Status != 201 || again.Status != 201 || at2.Status != 201 || first.Body != again.Body || first.Body != at2.Body {
 		t.Errorf("got %d %s, then %d %s and %d %s", first.Status, first.Body, again.Status, again.Body, at2.Status, at2.Body)
 	}
 	for _, s := range []struct {
@@ -222,7 +222,7 @@ func TestAResetBeginsACounterAnew(t *testing.T) {
 		w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-User", "alice")
 	}
 	w.inForce("spent", secret, 429)
-	if a := w.Admin("POST", "/admin/v1/limits/team/search/budget/reset", `{"reason":"a mistake of ours"}`); a.Status != 200 || !strings.Contains(string(a.Body), `"remaining":2`) {
+	if a := w.Admin("POST", "/admin/v1/limits/team/search/budget/reset", `{"reason":"a mistake of ours"}`); a.Status != 200 || !strings.Contains(a.Body, `"remaining":2`) {
 		t.Fatalf("got %d: %s", a.Status, a.Body)
 	}
 	w.inForce("anew", secret, 200)

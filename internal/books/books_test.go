@@ -284,8 +284,8 @@ func TestPagesHaveEachRecordOnceAndTheLastHasNoCursor(t *testing.T) {
 			b.Record(Record{ID: fmt.Sprintf("req_%02d", i), Time: noon.Add(time.Duration(i/10) * time.Second), Team: []string{"a", "b"}[i%2]})
 		}
 		var ids []string
-		cursor, pages := "", 0
-		for pages = 1; ; pages++ {
+		cursor, pages := "", 1
+		for ; ; pages++ {
 			found, next, err := b.Requests(t.Context(), Find{Limit: 7, Cursor: cursor, Teams: []string{"a", "b"}})
 			if err != nil {
 				t.Fatal(err)

@@ -101,7 +101,7 @@ func (b *Books) Retain(ctx context.Context) error {
 
 // deleteBefore deletes the rows of a table before a time, some at a time.
 func (b *Books) deleteBefore(ctx context.Context, table string, before int64) error {
-	where := "at < $1"
+	var where string
 	switch {
 	case b.db.Kind() == database.Postgres && (table == "requests"):
 		table = "requests_default" // whole partitions are dropped

@@ -99,7 +99,7 @@ func (c *outsideCall) remove() error {
 // finish ends o once, however often and wherever it is asked to. It returns how o
 // ended, and whether this call was the first; AlreadyEnded if it ended otherwise.
 func (c *outsideCall) finish(o *outside, p *plan, end *outsideEnd) (*outsideEnd, bool, error) {
-	first := end
+	var first *outsideEnd
 	if o.end != nil {
 		first = o.end
 	} else {
@@ -125,7 +125,7 @@ func (c *outsideCall) finish(o *outside, p *plan, end *outsideEnd) (*outsideEnd,
 	}
 	// A gateway may have died after the line above: settling again does no harm.
 	c.charge(o, p.Lines, first.Used)
-	return first, first == end || first.Nonce == end.Nonce && end.Nonce != "", nil
+	return first, first.Nonce == end.Nonce && end.Nonce != "", nil
 }
 
 // ended is the refusal of what comes after the end.
