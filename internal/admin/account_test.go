@@ -39,6 +39,8 @@ var bodies = map[string]struct{ target, body string }{
 	"POST /admin/v1/limits/{limit...}":      {"/admin/v1/limits/team/search/monthly/reset", `{"reason":"why"}`},
 	"GET /admin/v1/teams/{team}":            {"/admin/v1/teams/search", ""},
 	"POST /admin/v1/explain":                {"/admin/v1/explain", `{"key_id":"search-prod","path":"/v1/x","body":{}}`},
+	"GET /dashboard/teams/{team}":           {"/dashboard/teams/search", ""},
+	"POST /dashboard/explain":               {"/dashboard/explain", `{"key_id":"search-prod","path":"/v1/x","body":{}}`},
 	"POST /admin/v1/blocks":                 {"/admin/v1/blocks", `{"scope":"team","value":"search"}`},
 	"PUT /admin/v1/enforcement":             {"/admin/v1/enforcement", `{"mode":"shadow"}`},
 	"DELETE /admin/v1/blocks/{id}":          {"/admin/v1/blocks/of-search", ""},

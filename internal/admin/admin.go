@@ -161,6 +161,8 @@ func (h *handler) routes() []route {
 	routes := []route{
 		{"GET /metrics", Viewer, everything, h.metrics},
 		{"GET /dashboard", Viewer, byTeam, h.dashboard},
+		{"GET /dashboard/teams/{team}", Viewer, byTeam, h.dashboard},
+		{"POST /dashboard/explain", Viewer, byTeam, h.explain},
 		{"GET /dashboard/live", Viewer, byTeam, h.liveJSON},
 		{"GET /admin/v1/teams", Viewer, byTeam, h.teams},
 		{"GET /admin/v1/teams/{team}", Viewer, byTeam, h.team},

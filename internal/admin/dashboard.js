@@ -45,6 +45,9 @@
   let last = null; // the last answer
   let heard = 0; // when it came
   let hovered = -1; // the minute under the pointer
+  // The address names the team of a team's own page.
+  const addressed = () => decodeURIComponent(/^\/dashboard\/teams\/(.+)$/.exec(location.pathname)?.[1] || "");
+  const addressOf = (team) => (team ? `/dashboard/teams/${encodeURIComponent(team)}` : "/dashboard");
   const colours = new Map(); // team → class, of the largest teams
 
   // ---- theme ----
@@ -189,30 +192,72 @@
 
   // ---- budgets ----
   const units = { tokens: "tokens", input_tokens: "input tokens", output_tokens: "output tokens", requests: "requests", usd: "", concurrency: "at once" };
+  const recently = 2; // minutes whose refusals count as now, the current one included
+  // refusalsNow has how many requests each limit refused just now.
+  const refusalsNow = (series) => new Map((series?.refusals || []).map((r) => [r.limit, sum(r.count.slice(-recently))]));
+  // room is the share of a limit that is left: none where it allows nothing at all.
+  const room = (l) => l.remaining / (l.capacity || l.amount || 1);
+  // moods, the worst last. A limit that refuses is bad however much of it is left.
+  const moods = ["", "warn", "bad"];
+  const mooded = (l, refusals) => {
+    const refused = refusals.get(l.limited_by) || 0;
+    const left = room(l);
+    const full = l.unit === "concurrency" ? left <= 0 : left <= 0.02;
+    return { ...l, refused, mood: full || (refused && l.mode === "enforce") ? "bad" : left <= 0.15 ? "warn" : "" };
+  };
+  const worst = (limits) => Math.max(0, ...limits.map((l) => moods.indexOf(l.mood)));
+  const byTrouble = (a, b) => moods.indexOf(b.mood) - moods.indexOf(a.mood);
+
+  // standing is what is left of a limit, in words.
+  const standing = (l) => (l.remaining < 0 ? `${amount(l.unit, -l.remaining)} in debt` : `${amount(l.unit, l.remaining)} ${l.unit === "concurrency" ? "free" : "left"}`);
   const meter = (l) => {
     const cap = l.capacity || l.amount || 1;
     const used = cap - l.remaining - l.open;
-    const left = l.remaining / cap;
-    const mood = left <= 0.02 ? "bad" : left <= 0.15 ? "warn" : "";
+    const mood = l.mood;
     const per = l.per ? ` per ${l.per}` : "";
     const what = `${amount(l.unit, l.amount)} ${units[l.unit] ?? l.unit}${per}`.replace("  ", " ");
     const name = el("span", { class: "name", title: l.limited_by }, l.scope === "key" ? `${l.owner}: ${l.name}` : l.scope === "model" ? `${l.owner}: ${l.name}` : l.name, " ", el("span", {}, what));
     if (l.mode !== "enforce") name.append(el("span", { class: "shadow" }, l.mode));
     const debt = l.remaining < 0;
     const reset = l.reset_ms > 0 ? (["day", "week", "month"].includes(l.per) ? `resets in ${duration(l.reset_ms)}` : `full in ${duration(l.reset_ms)}`) : "";
-    const value = el("span", { class: "value" + (mood === "bad" ? " bad" : "") }, debt ? `${amount(l.unit, -l.remaining)} in debt` : `${amount(l.unit, l.remaining)} ${l.unit === "concurrency" ? "free" : "left"}`, reset ? el("small", {}, reset) : null);
+    const refused = l.refused ? `${exact.format(l.refused)} refused just now` : "";
+    const value = el("span", { class: "value" + (mood === "bad" ? " bad" : "") }, standing(l), refused ? el("small", {}, refused) : null, reset ? el("small", {}, reset) : null);
     const track = el("div", { class: `track ${mood}`, role: "meter", "aria-label": `${l.limited_by} used`, "aria-valuemin": 0, "aria-valuemax": cap, "aria-valuenow": Math.max(0, Math.min(cap, cap - l.remaining)) });
     track.append(bar("used", debt ? 1 : used / cap), bar("open", debt ? 0 : l.open / cap));
     return el("div", { class: "meter" }, name, value, track);
   };
-  const drawBudgets = (groups, team) => {
-    const parts = [];
-    for (const g of groups) {
-      if (team && g.team && g.team !== team) continue;
-      const limits = g.limits.filter((l) => l.remaining !== null);
-      if (limits.length) parts.push(el("h3", {}, g.team || "shared by all teams"), ...limits.map(meter));
+  const teamLink = (team) => el("a", { href: addressOf(team) }, team);
+  // folded is how many teams without trouble are shown before they are folded away.
+  const folded = 8;
+  const drawBudgets = (groups, refusals) => {
+    const parts = (g) => [el("h3", {}, g.team ? teamLink(g.team) : "shared by all teams"), ...g.limits.map(meter)];
+    const sorted = groups.map((g) => ({ team: g.team, limits: g.limits.filter((l) => l.remaining !== null).map((l) => mooded(l, refusals)).sort(byTrouble) }))
+      .filter((g) => g.limits.length).sort((a, b) => worst(b.limits) - worst(a.limits));
+    const calm = sorted.filter((g) => !worst(g.limits));
+    const fold = calm.length > folded ? calm : [];
+    const open = sorted.filter((g) => !fold.includes(g));
+    $("budgets").replaceChildren(...(sorted.length ? open.flatMap(parts) : [el("p", { class: "empty" }, "No budgets to show.")]));
+    $("calm").hidden = !fold.length;
+    $("calmcount").textContent = `${fold.length} more, with room in every budget`;
+    $("calmbudgets").replaceChildren(...fold.flatMap(parts));
+    return sorted;
+  };
+
+  // ---- what is wrong now ----
+  const most = 12; // entries
+  const drawTrouble = (groups, providers) => {
+    const entries = [];
+    for (const p of providers) {
+      if (p.state && p.state !== "ok") entries.push(el("li", { class: p.state === "paused" ? "warn" : "bad" }, el("b", {}, p.name), ` provider ${p.state}, ${exact.format(p.waiting)} waiting`));
     }
-    $("budgets").replaceChildren(...(parts.length ? parts : [el("p", { class: "empty" }, "No budgets to show.")]));
+    const full = groups.flatMap((g) => g.limits.filter((l) => l.mood === "bad").map((l) => ({ l, team: g.team }))).sort((a, b) => b.l.refused - a.l.refused);
+    for (const { l, team } of full) {
+      const name = team ? el("a", { href: addressOf(team) }, l.limited_by) : el("b", {}, l.limited_by);
+      entries.push(el("li", { class: "bad" }, name, ` ${standing(l)}${l.refused ? `, ${exact.format(l.refused)} refused just now` : ""}${l.mode === "enforce" ? "" : ` (${l.mode})`}`));
+    }
+    const rest = entries.length - most;
+    if (rest > 0) entries.splice(most, rest, el("li", {}, `and ${rest} more below`));
+    $("trouble").replaceChildren(...(entries.length ? entries : [el("li", { class: "good" }, "No limit is spent or refuses, and no provider rests.")]));
   };
 
   // ---- refusals and providers ----
@@ -271,7 +316,7 @@
     const select = $("team");
     const list = [...names].sort();
     if (list.join("\n") === [...select.options].slice(1).map((o) => o.value).join("\n")) return;
-    const chosen = select.value;
+    const chosen = select.value || addressed();
     select.replaceChildren(el("option", { value: "" }, "all teams"), ...list.map((n) => el("option", { value: n }, n)));
     select.value = names.has(chosen) ? chosen : "";
   };
@@ -289,7 +334,8 @@
     $("inflight").textContent = exact.format(live.inflight);
     $("open").textContent = `${exact.format(live.open)} reservations open here`;
     $("waiting").textContent = exact.format(live.waiting + sum(live.providers.map((p) => p.waiting)));
-    drawBudgets(last.budgets, team);
+    const mine = last.budgets.filter((g) => !team || !g.team || g.team === team);
+    drawTrouble(drawBudgets(mine, refusalsNow(series)), live.providers);
     drawProviders(live.providers);
     drawEstimates(live.estimates || []);
     if (!series) return;
@@ -305,9 +351,25 @@
     drawReserved(series, team);
     drawRefusals(series, team);
   };
-  $("team").addEventListener("change", draw);
+  $("team").addEventListener("change", () => {
+    history.replaceState(null, "", addressOf($("team").value));
+    draw();
+  });
   $("table").parentElement.parentElement.addEventListener("toggle", draw);
   addEventListener("resize", draw);
+
+  // ---- explain ----
+  $("explain").addEventListener("submit", async (e) => {
+    e.preventDefault();
+    const [key_id, path, body] = ["key", "path", "body"].map((id) => $(id).value);
+    $("verdict").textContent = "…";
+    try {
+      const res = await fetch("/dashboard/explain", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ key_id, path, body }), signal: AbortSignal.timeout(8000) });
+      $("verdict").textContent = JSON.stringify(await res.json(), null, 2);
+    } catch (err) {
+      $("verdict").textContent = `There was no answer: ${err.message}`;
+    }
+  });
 
   const tellAge = () => {
     const s = Math.round((Date.now() - heard) / 1000);

@@ -78,7 +78,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case status == http.StatusTooManyRequests:
 		replyError(w, status, "too_many_attempts", "This address sent too many wrong admin tokens: wait before the next one.")
-	case r.URL.Path == cookiePath && r.Method == http.MethodGet:
+	case isPage(r.URL.Path) && r.Method == http.MethodGet:
 		h.page.serveLogin(w, status, loginFresh)
 	default:
 		replyError(w, status, "unauthorized", "The admin plane wants its token: Authorization: Bearer <admin_token>.")
@@ -97,6 +97,11 @@ func (h *handler) isOwnHost(hostPort string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	_, err = netip.ParseAddr(host)
 	return err == nil || !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || slices.Contains(h.config.Hosts, host)
+}
+
+// isPage reports whether path is the dashboard's document.
+func isPage(path string) bool {
+	return path == cookiePath || strings.HasPrefix(path, cookiePath+"/teams/")
 }
 
 // isOpen tells whether anyone may come to path.

@@ -19,7 +19,7 @@ func owner(token string) []Account {
 func TestWithATokenEverythingButHealthWantsIt(t *testing.T) {
 	g := newGateway()
 	g.Accounts = owner(token)
-	for _, target := range []string{"GET /metrics", "GET /dashboard", "GET /dashboard/live", "GET /admin/v1/teams",
+	for _, target := range []string{"GET /metrics", "GET /dashboard", "GET /dashboard/live", "GET /dashboard/teams/search", "POST /dashboard/explain", "GET /admin/v1/teams",
 		"GET /admin/v1/teams/search", "POST /admin/v1/explain", "GET /admin/v1/usage", "GET /admin/v1/blocks", "POST /admin/v1/blocks",
 		"DELETE /admin/v1/blocks/x", "GET /admin/v1/enforcement", "PUT /admin/v1/enforcement", "POST /admin/v1/reload", "GET /", "GET /nothing"} {
 		method, path, _ := strings.Cut(target, " ")
@@ -64,6 +64,7 @@ func TestTheLoginsPassOpensTheDashboardAlone(t *testing.T) {
 	}{
 		{"the page", "GET /dashboard", pass, 0, 200},
 		{"its figures", "GET /dashboard/live", pass, 0, 200},
+		{"a team's page", "GET /dashboard/teams/search", pass, 0, 200},
 		{"nothing else: reading", "GET /admin/v1/teams", pass, 0, 401},
 		{"nothing else: changing", "PUT /admin/v1/enforcement", pass, 0, 401},
 		{"nothing that only begins so", "GET /dashboards", pass, 0, 401},

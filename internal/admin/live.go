@@ -95,10 +95,23 @@ func (b liveBody) of(who Account) liveBody {
 	if b.Series != nil {
 		series := *b.Series
 		series.Teams = slices.DeleteFunc(slices.Clone(series.Teams), func(t ledger.TeamSeries) bool { return !who.has(t.Team) })
-		series.Refusals = nil // they do not say of which team
+		series.Refusals = series.Refusals[:0:0]
+		for _, r := range b.Series.Refusals {
+			if b.ofTeam(r.Limit) {
+				series.Refusals = append(series.Refusals, r)
+			}
+		}
 		b.Series = &series
 	}
 	return b
+}
+
+// ofTeam reports whether a team of b has the limit to itself: refusals of a limit
+// that teams share do not say whose requests they were.
+func (b liveBody) ofTeam(limitedBy string) bool {
+	return slices.ContainsFunc(b.Budgets, func(g budgetGroup) bool {
+		return g.Team != "" && slices.ContainsFunc(g.Limits, func(l limitBody) bool { return l.LimitedBy == limitedBy })
+	})
 }
 
 func (h *handler) liveNow(ctx context.Context) liveBody {

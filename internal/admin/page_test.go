@@ -29,6 +29,7 @@ type shown struct {
 
 // visit is what somebody does on the page.
 type visit struct {
+	path  string // the page's; empty: /dashboard
 	team  string // chosen, or empty
 	hover int    // the minute pointed at, or -1
 }
@@ -47,7 +48,7 @@ func showPages(t *testing.T, status int, answers []any, v visit) shown {
 	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(dashboardHTML, -1) {
 		ids = append(ids, m[1])
 	}
-	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answers": answers, "status": status, "team": v.team, "hover": v.hover})
+	input, err := json.Marshal(map[string]any{"script": dashboardJS, "ids": ids, "answers": answers, "status": status, "path": v.path, "team": v.team, "hover": v.hover})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestTheDashboardShowsWhatTheGatewaysAreAt(t *testing.T) {
 		"open":        {"28 reservations open here"},
 		"waiting":     {"5"},
 		"legend":      {"search 12.3K", "<b>ads</b> 55"},
-		"budgets": {"shared by all teams all-tpm 2M tokens per minute 2M left", "search tpm 100K tokens per minute 42.5K left full in 34 s",
+		"budgets": {"shared by all teams gpt-4o: gpt-4o-all 500K tokens per minute 5 left all-tpm 2M tokens per minute 2M left", "search tpm 100K tokens per minute 42.5K left full in 34 s",
 			"monthly $500.00 per month $123.45 left", "slots 20 at once 18 free", "search-prod: key-tpm 40K tokens per minute 40K left",
 			"ads tpm 10 tokens per minute 4 in debt full in 24 s"},
 		"refusals":  {"team/search/tpm 7 7 in 10 min", "team/ads/tpm 2"},

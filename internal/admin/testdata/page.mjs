@@ -4,7 +4,7 @@
 //   {"texts": {id: text}, "classes": {id: class}, "colours": {team: class}, "broken": […], "fetched": […], …}
 //
 // stdin: {"script": "…", "ids": […], "answers": [{…}, one a poll], "status": 200,
-//         "team": the one to choose, "hover": the minute to point at, or -1}
+//         "team": the one to choose, "hover": the minute to point at, or -1, "path": the page's, if it is a team's}
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 
@@ -42,7 +42,8 @@ const context = {
   },
   matchMedia: () => ({ matches: true, addEventListener() {} }),
   localStorage: { getItem: () => null, setItem() {} },
-  location: { reload() { fetched.push("reload"); } },
+  location: { pathname: input.path || "/dashboard", reload() { fetched.push("reload"); } },
+  history: { replaceState(_, __, url) { fetched.push(`address ${url}`); } },
   fetch: async (url) => { fetched.push(url); return { status: input.status, ok: input.status === 200, json: async () => input.answers.shift() }; },
   setTimeout: (f, ms) => { timers.push(ms); again = f; }, setInterval() {}, addEventListener() {}, AbortSignal, Intl, Date, Math, Map, Set, Array, Object, Promise, Error,
 };
