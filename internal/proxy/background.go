@@ -211,7 +211,7 @@ func (g *Gateway) endBackground(rec *record, r *dialect.Report) {
 	s := rec.settlement
 	before := s.ending.Usage                             // what is known of it as charged
 	if r != nil && (r.OutputKnown || r.Failure != nil) { // else it was cancelled, and what it did is not said
-		s.ending = s.withLost(s.plan.Metered(rec.ending.Outcome, http.StatusOK, *r))
+		s.ending = s.withLost(s.plan.Metered(s.ending.Outcome, http.StatusOK, *r))
 	}
 	used := s.ending.Usage
 	beyond := used.Input > before.Input || used.Output > before.Output
@@ -220,7 +220,6 @@ func (g *Gateway) endBackground(rec *record, r *dialect.Report) {
 		used.Reasoning, used.CachedInput, used.CacheWrite = 0, 0, 0
 		s.ending.Usage = used
 	}
-	rec.ending = s.ending
 	s.charge(s.ending)
 	g.recordUse(rec)
 	g.bills.charged(s.goesOn, "ended", rec, tokens.Usage{Input: used.Input - before.Input, Output: used.Output - before.Output})

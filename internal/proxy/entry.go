@@ -30,8 +30,8 @@ func (rec *record) errorType() string {
 	if rec.code != "" {
 		return string(rec.code)
 	}
-	if rec.ending.Outcome != charge.Completed {
-		return string(rec.ending.Outcome)
+	if rec.end().Outcome != charge.Completed {
+		return string(rec.end().Outcome)
 	}
 	return ""
 }
@@ -39,8 +39,8 @@ func (rec *record) errorType() string {
 func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	e := ledger.Entry{
 		Time: now, RequestID: rec.id, Team: team, Model: model, Endpoint: rec.endpoint(),
-		Status: rec.status, Outcome: string(rec.ending.Outcome), Code: string(rec.code), Cause: rec.cause,
-		Session: cut(rec.session), Usage: rec.ending.Usage, Estimated: rec.ending.Estimated, LimitedBy: rec.limitedBy,
+		Status: rec.status, Outcome: string(rec.end().Outcome), Code: string(rec.code), Cause: rec.cause,
+		Session: cut(rec.session), Usage: rec.end().Usage, Estimated: rec.end().Estimated, LimitedBy: rec.limitedBy,
 		Total: now.Sub(rec.began), Overhead: rec.overhead(now), Wait: rec.held.waited + rec.queued, TraceID: rec.span.TraceID(),
 	}
 	if rec.caller.Key != nil {
@@ -56,12 +56,12 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	if p := rec.plan; p != nil {
 		e.Model = p.Call.Model
 		e.Reserved = p.Reserved().Total()
-		e.MicroUSD = p.Model.Cost(p.ByOperation(rec.ending.Usage))
+		e.MicroUSD = p.Model.Cost(p.ByOperation(rec.end().Usage))
 		e.Stream, e.EstimatedInput, e.ReservedOutput = p.Call.Stream, p.Estimate.Input, p.Estimate.Output
-		e.Charged = p.Model.Amount(budget.Tokens, p.ByOperation(rec.ending.Usage), 0)
+		e.Charged = p.Model.Amount(budget.Tokens, p.ByOperation(rec.end().Usage), 0)
 		if rec.admitted {
 			e.Weighted = p.Model.Amount(budget.Tokens, p.Reserved(), 0)
-			e.Drawn = p.drawn(rec.ending)
+			e.Drawn = p.drawn(rec.end())
 		}
 	}
 	if rec.target.Provider != nil {

@@ -25,12 +25,10 @@ const requestIDHeader = "X-Llmgw-Request-Id"
 // trace, the usage log and the ledger. Its parts are filled in as the call goes
 // on; nothing is decided by it.
 type record struct {
-	id      string
-	route   route
-	client  context.Context
-	attempt *attempt
-	asking  *asking
-	ended   time.Time // when the call ended; zero: it runs
+	id     string
+	route  route
+	client context.Context
+	ended  time.Time // when the call ended; zero: it runs
 
 	settlement *settlement // nil: nothing was reserved
 	span       *telemetry.Span
@@ -42,7 +40,7 @@ type record struct {
 	caller    charge.Caller
 	plan      *plan
 	held      reservation
-	ending    charge.Ending
+	ending    charge.Ending // where nothing was reserved; see end
 	status    int
 	code      fault.Code
 	limitedBy string // the limit that refused
@@ -135,7 +133,7 @@ func (rec *record) refused(e *fault.Error) {
 	if e.Limit != nil {
 		rec.limitedBy = e.Limit.By
 	}
-	if rec.ending.Outcome != "" {
+	if rec.end().Outcome != "" {
 		return // it was settled already, by what went wrong
 	}
 	switch e.Code {
@@ -185,7 +183,6 @@ func (rec *record) answered(w http.ResponseWriter, resp *upstream.Response) {
 // reached tells the client where its call was sent.
 func (rec *record) reached(w http.ResponseWriter, t upstream.Target) {
 	rec.target = t
-	rec.plan.AnsweredBy(t)
 	name := rec.modelThere()
 	if name != "" {
 		name = "/" + name
@@ -209,18 +206,27 @@ func tellWait(w http.ResponseWriter, d time.Duration) {
 // modelThere is the model as the target names it; empty where none is named.
 func (rec *record) modelThere() string { return cmp.Or(rec.target.Model, rec.plan.Call.Model) }
 
+// end is how the call ended and what it is charged; empty while that is open. It
+// is the settlement's where something was reserved.
+func (rec *record) end() charge.Ending {
+	if s := rec.settlement; s != nil {
+		return s.ending
+	}
+	return rec.ending
+}
+
 // clientGone tells whether the client has left.
 func (rec *record) clientGone() bool { return rec.client.Err() != nil }
 
 // record tells of a call that has ended; of what it used only when its response
 // has ended too. It never blocks.
 func (g *Gateway) record(rec *record) {
-	defer g.inflight.Add(-1)      // last: who stops the gateway waits for it
-	defer g.Metrics.Inflight(-1)  // when the other metrics have the call
-	if rec.ending.Outcome == "" { // a panic
+	defer g.inflight.Add(-1)     // last: who stops the gateway waits for it
+	defer g.Metrics.Inflight(-1) // when the other metrics have the call
+	if rec.end().Outcome == "" { // a panic
 		rec.ending = charge.Worst
 	}
-	if rec.ending.Outcome == charge.Shutdown {
+	if rec.end().Outcome == charge.Shutdown {
 		g.cut.Add(1)
 	}
 	if rec.status == 0 { // it is answered after this
@@ -228,7 +234,7 @@ func (g *Gateway) record(rec *record) {
 	}
 	rec.ended = time.Now()
 	if rec.quiet && rec.code == "" {
-		rec.span.End(telemetry.Answered{Status: rec.status, Outcome: string(rec.ending.Outcome)})
+		rec.span.End(telemetry.Answered{Status: rec.status, Outcome: string(rec.end().Outcome)})
 		return
 	}
 	timing := telemetry.Timing{Total: rec.ended.Sub(rec.began), Overhead: rec.overhead(rec.ended), TraceID: rec.span.TraceID()}
@@ -236,7 +242,7 @@ func (g *Gateway) record(rec *record) {
 		timing.FirstToken = rec.first.Sub(rec.began)
 	}
 	defer g.Metrics.RequestDone(telemetry.RequestLabels{ // when its tokens are counted
-		Team: rec.caller.TeamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.ending.Outcome),
+		Team: rec.caller.TeamName(), Model: rec.model, Endpoint: rec.endpoint(), Status: rec.status, Outcome: string(rec.end().Outcome),
 	}, timing)
 	if s := rec.settlement; s != nil && s.goesOn != "" {
 		g.bills.charged(s.goesOn, "left", rec, s.ending.Usage)
@@ -260,8 +266,8 @@ func (g *Gateway) recordUse(rec *record) {
 		g.Metrics.Provider(e.Provider, model, rec.last.Sub(rec.sent), rec.first.Sub(rec.sent))
 	}
 	rec.span.End(telemetry.Answered{
-		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.ending.Usage,
-		Outcome: string(rec.ending.Outcome), ErrorType: rec.errorType(),
+		Status: rec.status, ID: rec.answer.ID, Model: rec.answer.Model, Finish: rec.answer.Finish, Usage: rec.end().Usage,
+		Outcome: string(rec.end().Outcome), ErrorType: rec.errorType(),
 	})
 	g.Ledger.Record(e)
 }
@@ -286,7 +292,7 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 	if !rec.admitted {
 		return
 	}
-	reserved, used := rec.plan.Reserved().Total(), rec.ending.Usage.Total()
+	reserved, used := rec.plan.Reserved().Total(), rec.end().Usage.Total()
 	g.Metrics.Reserved(team, model, reserved)
 	if used < reserved {
 		g.Metrics.Refunded(team, model, reserved-used)
@@ -294,11 +300,11 @@ func (g *Gateway) recordTokens(rec *record, team, model string) {
 	if used > reserved {
 		g.Metrics.Overrun(team, model, used-reserved)
 	}
-	g.Metrics.Tokens(team, model, rec.ending.Usage)
+	g.Metrics.Tokens(team, model, rec.end().Usage)
 	if prices := rec.plan.Model.Prices; prices != nil {
-		g.unpriced.note(model, prices, rec.ending.Usage)
+		g.unpriced.note(model, prices, rec.end().Usage)
 	}
-	if rec.ending.Estimated {
+	if rec.end().Estimated {
 		g.Metrics.SettlementEstimated(team, model)
 	}
 }

@@ -71,8 +71,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		return
 	}
 	rec.planned(w, p)
-	r, rec.attempt = g.attempts.begin(r, who.Caller, call.Body)
-	defer rec.attempt.end()
+	r, tries := g.attempts.begin(r, who.Caller, call.Body)
+	defer tries.end()
 	rec.client = r.Context()
 	p.still = g.stillOf(r, rt, who.User, call)
 	held, err := g.reserve(r.Context(), p, rec.id)
@@ -82,10 +82,10 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, rt route, params
 		return
 	}
 	rec.admitted = true
-	s := &settlement{gateway: g, plan: p, held: held, reported: rec.began}
+	s := &settlement{gateway: g, plan: p, held: held, attempt: tries, reported: rec.began}
 	rec.settlement = s
-	defer func() { s.settle(charge.Worst); rec.ending = s.ending }()
-	g.forward(w, r, rules, p, s, rec)
+	defer s.settle(charge.Worst)
+	g.forward(w, r, rules, s, rec)
 }
 
 // planFor plans a call by what it will use, by its route's flat charge, or as
@@ -102,43 +102,45 @@ func (g *Gateway) planFor(rules *Rules, who charge.Caller, rt route, call *diale
 
 // forward sends the call, relays the answer, and settles both the call's limits
 // and the provider's.
-func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, p *plan, s *settlement, rec *record) {
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, rules *Rules, s *settlement, rec *record) {
+	p := s.plan
 	line := newLifeline(r.Context(), rules)
 	defer line.end()
 	ctx, span := rec.span.Upstream(line.ctx, string(p.Call.Endpoint.Operation), p.Call.Header)
 	defer func() { rec.endUpstream(span, s.ending.Usage) }()
 
-	rec.asking = g.background.asks(p.Call)
-	defer rec.asking.end()
+	s.asking = g.background.asks(p.Call)
+	defer s.asking.end()
 
 	rec.asked = time.Now()
-	resp, err := g.send(ctx, p, rec)
+	resp, err := s.send(ctx, rec.id)
 	if err != nil {
 		if failed, ok := errors.AsType[*upstream.TargetError](err); ok {
+			p.AnsweredBy(failed.Target)
 			rec.reached(w, failed.Target)
 		}
 		s.settle(unanswered(p, r.Context(), s.sent.Load(), err))
-		rec.ending = s.ending
 		g.refuse(w, rec, err)
 		return
 	}
 	line.answered()
+	p.AnsweredBy(resp.Target)
 	if p.Call.Stream { // which nobody tries again once it has begun; a document may still time out
-		rec.attempt.answer(resp.Status)
+		s.attempt.answer(resp.Status)
 	}
 	p.body.done(p.Call)
 	defer closeAnswer(resp, s)
 	rec.answered(w, resp)
-	g.relay(w, r, line, s, resp, rec)
-	rec.attempt.answer(resp.Status)
+	g.relay(w, line, s, resp, rec)
+	s.attempt.answer(resp.Status)
 }
 
-// send makes p's call to the provider.
-func (g *Gateway) send(ctx context.Context, p *plan, rec *record) (*upstream.Response, error) {
-	if err := p.body.load(ctx, p.Call); err != nil {
+// send makes the call, the request id, to the provider.
+func (s *settlement) send(ctx context.Context, id string) (*upstream.Response, error) {
+	if err := s.plan.body.load(ctx, s.plan.Call); err != nil {
 		return nil, err
 	}
-	return g.Upstream.Do(ctx, p.job(g, rec))
+	return s.gateway.Upstream.Do(ctx, s.job(id))
 }
 
 // closeAnswer settles the provider's limits by what the call came to, and
@@ -230,19 +232,20 @@ func (g *Gateway) blocked(who charge.Caller) error {
 	return &fault.Error{Code: fault.Blocked, Message: message, NoRetry: true}
 }
 
-// job is what upstream needs to know of p. What the call has waited for its
-// limits it cannot wait for its turn.
-func (p *plan) job(g *Gateway, rec *record) upstream.Job {
+// job is what upstream needs to know of the call, the request id. What the call has
+// waited for its limits it cannot wait for its turn.
+func (s *settlement) job(id string) upstream.Job {
+	p := s.plan
 	j := upstream.Job{
-		RequestID: rec.id, Call: p.Call, Dialect: p.dialect, Targets: p.Targets,
+		RequestID: id, Call: p.Call, Dialect: p.dialect, Targets: p.Targets,
 		Model: p.Label(), SpillAfter: p.Model.SpillAfter,
 		Input: p.Estimate.Shown().Input, Output: p.Estimate.Output, // a provider judges by the body, too
 		Team: p.Caller.Team.Name, Weight: p.Caller.Team.Weight, MaxWait: upstream.NoMaxWait,
-		Counter: p.Counters(g.Estimator), Watcher: rec.settlement,
-		Check: g.checkOf(p),
+		Counter: p.Counters(s.gateway.Estimator), Watcher: s,
+		Check: s.gateway.checkOf(p),
 	}
 	if p.maxWait >= 0 {
-		j.MaxWait = max(0, p.maxWait-rec.held.waited)
+		j.MaxWait = max(0, p.maxWait-s.held.waited)
 	}
 	bounded := p.Model.CapOutput || p.Call.Detached // what goes on without us is to have a bound
 	if bounded && (!p.Call.HasMaxOutput || p.Call.UnsetOutput) {
@@ -256,7 +259,7 @@ func (p *plan) job(g *Gateway, rec *record) upstream.Job {
 func (g *Gateway) refuse(w http.ResponseWriter, rec *record, err error) {
 	if errors.Is(err, context.Canceled) && rec.clientGone() {
 		rec.status = statusClientClosed
-		if rec.ending.Outcome == "" { // nothing had been sent, or settled
+		if rec.end().Outcome == "" { // nothing had been sent, or settled
 			rec.ending = charge.Refund(leftBy(rec.client))
 		}
 		panic(http.ErrAbortHandler) // no answer is better than an empty one

@@ -19,6 +19,8 @@ type settlement struct {
 	gateway  *Gateway
 	plan     *plan
 	held     reservation
+	attempt  *attempt // of the call, which ends when this is done
+	asking   *asking  // what the call is about, if that is a response
 	done     bool
 	ending   charge.Ending
 	goesOn   string        // the response that goes on without the call; else empty

@@ -44,9 +44,9 @@ type relayed struct {
 // document is settled before its last bytes go out, so that a client's next
 // request finds the balance settled. A broken answer ends as a broken
 // connection: relay then panics with http.ErrAbortHandler.
-func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, line *lifeline, s *settlement, resp *upstream.Response, rec *record) {
+func (g *Gateway) relay(w http.ResponseWriter, line *lifeline, s *settlement, resp *upstream.Response, rec *record) {
 	a := &relayed{
-		w: w, control: http.NewResponseController(w), rules: line.rules, line: line, s: s, resp: resp, rec: rec, client: r.Context(), missing: -1,
+		w: w, control: http.NewResponseController(w), rules: line.rules, line: line, s: s, resp: resp, rec: rec, client: line.client, missing: -1,
 		streams: resp.Meter.Report().Stream,
 	}
 	a.holds = !a.streams && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
@@ -61,7 +61,6 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, line *lifeline, 
 	err := a.copy()
 	if err != nil && !a.begun { // no answer has begun: the client can be told
 		s.settle(a.unbegun(err))
-		rec.ending = s.ending
 		g.refuse(w, rec, err)
 		return
 	}
@@ -187,7 +186,7 @@ func (a *relayed) take(p []byte) {
 	whole := report.Complete || a.missing == 0 && !a.gone && !a.s.plan.Call.Detached
 	if whole {
 		a.s.settle(a.s.plan.Metered(charge.Completed, a.resp.Status, report))
-		a.rec.asking.told(a.resp.Status, report)
+		a.s.asking.told(a.resp.Status, report)
 	}
 	a.s.progress(now, a.resp.Meter, a.resp.Status)
 	if !whole && a.hold(out) {
@@ -294,7 +293,7 @@ func (a *relayed) finish(err error) {
 		a.s.leaveOpen(report.ID, e)
 	}
 	a.s.settle(e)
-	a.rec.asking.told(a.resp.Status, report)
+	a.s.asking.told(a.resp.Status, report)
 	if a.gone || o == charge.ClientGone || o == charge.Shutdown {
 		panic(http.ErrAbortHandler)
 	}
