@@ -89,7 +89,7 @@ func TestAKeyLivesAtEveryGatewayAndOutlivesRestarts(t *testing.T) {
 
 func TestAKeyExpiresAndAnIDIsTakenOnce(t *testing.T) {
 	w := start(t, setup{})
-	soon := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
+	soon := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
 	k := makeKey(t, w.Gateway, `{"team":"search","expires_at":"`+soon+`"}`)
 	w.inForce("an expired key", k.Secret, 401)
 	makeKey(t, w.Gateway, `{"team":"search","id":"made"}`)
@@ -175,7 +175,7 @@ func TestAnOverrideIsInForceEverywhereUntilItEnds(t *testing.T) {
 		t.Errorf("got %d: %s", a.Status, a.Body)
 	}
 
-	soon := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
+	soon := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
 	if a := w.Admin("PUT", "/admin/v1/overrides/team/search/budget", `{"amount":9,"until":"`+soon+`","reason":"soon over"}`); a.Status != 200 {
 		t.Fatalf("got %d: %s", a.Status, a.Body)
 	}
