@@ -349,3 +349,25 @@ func TestAnAppAsksAboutItself(t *testing.T) {
 		t.Errorf("a stranger: got %d: %s", a.Status, a.Body)
 	}
 }
+
+func TestOneUserOfALimitCanHaveAnAmountOfItsOwn(t *testing.T) {
+	w := start(t, setup{limits: "{name: each, scope: user, unit: requests, amount: 1, per: day}"})
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	if a := w.Admin("PUT", "/admin/v1/overrides/user/each?value=alice", `{"amount":3,"until":"`+until+`","reason":"launch"}`); a.Status != 200 {
+		t.Fatalf("got %d: %s", a.Status, a.Body)
+	}
+	if a := w.Admin("POST", "/admin/v1/credits", `{"limit":"user/each","value":"bob","amount":1,"reason":"sorry"}`); a.Status != 201 {
+		t.Fatalf("got %d: %s", a.Status, a.Body)
+	}
+	for user, want := range map[string]int{"alice": 3, "bob": 2, "carol": 1} {
+		granted := 0
+		for range 4 {
+			if a := w.Post(secret, chat, ask("sim-out1"), "X-LLMGW-User", user); a.Status == 200 {
+				granted++
+			}
+		}
+		if granted != want {
+			t.Errorf("%s: got %d requests, want %d", user, granted, want)
+		}
+	}
+}

@@ -55,3 +55,23 @@ func TestALimitGainsWithTime(t *testing.T) {
 		t.Errorf("as much debt: got %v, want a time that can be told", got)
 	}
 }
+
+func TestAnotherAmountBringsWhatFollowsFromIt(t *testing.T) {
+	l, err := NewLimit(Limit{Name: "tpm", Unit: Tokens, Amount: 100, Period: Minute, Version: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.WithAmount(300, 9); got.Amount != 300 || got.Burst != 300 || got.MaxDebt != 3000 || got.FromFile() != 100 || got.Version != 9 || Validate(got) != nil {
+		t.Errorf("got %+v", got)
+	}
+	if got := l.WithAmount(300, 9).WithAmount(50, 10); got.FromFile() != 100 || got.Burst != 50 {
+		t.Errorf("twice: got %+v", got)
+	}
+	said, err := NewLimit(Limit{Name: "tpm", Unit: Tokens, Amount: 100, Burst: 40, MaxDebt: 7, Period: Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := said.WithAmount(300, 9); got.Burst != 40 || got.MaxDebt != 7 {
+		t.Errorf("what is said does not stay: got %+v", got)
+	}
+}
