@@ -36,6 +36,7 @@ func blocks(t *testing.T, language string) []string {
 func TestTheReadmesConfigurationsAreGood(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-1")
 	t.Setenv("REDIS_PASSWORD", "secret")
+	t.Setenv("DATABASE_URL", "postgres://llmgw@127.0.0.1/llmgw")
 	examples := blocks(t, "yaml")
 	whole := strings.Replace(examples[0], "sha256: 1f0c2a…", "sha256: "+strings.Repeat("1f0c2a90", 8), 1)
 	for i, text := range append([]string{whole}, withAll(whole, examples[1:])...) {

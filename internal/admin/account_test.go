@@ -37,6 +37,7 @@ var bodies = map[string]struct{ target, body string }{
 	"DELETE /admin/v1/overrides/{limit...}": {"/admin/v1/overrides/team/search/tpm", ""},
 	"POST /admin/v1/credits":                {"/admin/v1/credits", `{"limit":"team/search/monthly","amount":7,"reason":"why"}`},
 	"POST /admin/v1/limits/{limit...}":      {"/admin/v1/limits/team/search/monthly/reset", `{"reason":"why"}`},
+	"GET /admin/v1/requests/{id}":           {"/admin/v1/requests/req_1", ""},
 	"GET /admin/v1/teams/{team}":            {"/admin/v1/teams/search", ""},
 	"POST /admin/v1/explain":                {"/admin/v1/explain", `{"key_id":"search-prod","path":"/v1/x","body":{}}`},
 	"GET /dashboard/teams/{team}":           {"/dashboard/teams/search", ""},

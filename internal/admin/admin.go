@@ -16,9 +16,9 @@ import (
 	"net/http"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/budget"
 	"llmgw/internal/changes"
-	"llmgw/internal/ledger"
 	"llmgw/internal/tenant"
 )
 
@@ -51,9 +51,10 @@ type Config struct {
 	// Read reads counters from the store, as budget.Store's Read.
 	Read func(ctx context.Context, lines []budget.Line) ([]budget.LineState, time.Time, error)
 
-	// Usage and Series are the ledger's.
-	Usage  func(ctx context.Context, from, to time.Time, groupBy []string) ([]ledger.Row, error)
-	Series func(ctx context.Context) (ledger.Series, error)
+	// Books are what was spent.
+	Books Books
+	// Partial reports whether other gateways keep books of the same limits. nil: none do.
+	Partial func() bool
 
 	Blocks      blocks
 	Enforcement enforcement
@@ -86,6 +87,14 @@ type Config struct {
 	// Notices are what everybody who looks at the dashboard should know, in
 	// sentences. nil: none.
 	Notices func() []string
+}
+
+// Books are what was spent; books.Books are such.
+type Books interface {
+	Usage(ctx context.Context, q books.Query) ([]books.Row, error)
+	Requests(ctx context.Context, f books.Find) (found []books.Record, next string, err error)
+	Request(ctx context.Context, id string, teams []string) (books.Record, error)
+	Series(ctx context.Context) (books.Series, error)
 }
 
 // blocks are who may not come in; tenant.Blocks are such.
@@ -168,6 +177,8 @@ func (h *handler) routes() []route {
 		{"GET /admin/v1/teams/{team}", Viewer, byTeam, h.team},
 		{"POST /admin/v1/explain", Viewer, byTeam, h.explain},
 		{"GET /admin/v1/usage", Viewer, byTeam, h.usage},
+		{"GET /admin/v1/requests", Viewer, byTeam, h.requests},
+		{"GET /admin/v1/requests/{id}", Viewer, byTeam, h.request},
 		{"GET /admin/v1/blocks", Viewer, byTeam, h.listBlocks},
 		{"POST /admin/v1/blocks", Operator, byTeam, h.addBlock},
 		{"DELETE /admin/v1/blocks/{id}", Operator, byTeam, h.removeBlock},

@@ -8,15 +8,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/budget"
 	"llmgw/internal/changes"
 	"llmgw/internal/fault"
-	"llmgw/internal/ledger"
 	"llmgw/internal/shared"
 	"llmgw/internal/tenant"
 )
@@ -33,10 +34,8 @@ type gateway struct {
 	readErr   error
 	reads     int
 	states    map[string]budget.LineState // by By
-	usage     struct {
-		from, to time.Time
-		groupBy  []string
-	}
+	usage     books.Query
+	find      books.Find
 	explained Question
 }
 
@@ -61,6 +60,43 @@ func limit(scope budget.Scope, owner, name string, unit budget.Unit, amount int6
 		l.Algorithm = budget.CalendarUsage
 	}
 	return l
+}
+
+// Usage implements Books.
+func (g *gateway) Usage(_ context.Context, q books.Query) ([]books.Row, error) {
+	g.usage = q
+	if teams, bound := q.Where["team"]; bound && !slices.Contains(teams, "search") {
+		return nil, g.readErr
+	}
+	for _, name := range q.GroupBy {
+		if name == "moon" {
+			return nil, books.BadQuery("moon is no group")
+		}
+	}
+	groups := make([]string, len(q.GroupBy))
+	for i, name := range q.GroupBy {
+		groups[i] = map[string]string{"team": "search", "model": "gpt-4o", "user": "=1+1"}[name]
+	}
+	return []books.Row{{Time: q.From.In(q.Zone), Groups: groups, Sums: books.Sums{Requests: 2, Input: 30, USD: 1_250_000}}}, g.readErr
+}
+
+// Requests implements Books.
+func (g *gateway) Requests(_ context.Context, f books.Find) ([]books.Record, string, error) {
+	g.find = f
+	return []books.Record{{ID: "req_1", Time: clock, Team: "search", USD: 1_250_000, Tries: []books.Try{{}}}}, "next", g.readErr
+}
+
+// Request implements Books.
+func (g *gateway) Request(_ context.Context, id string, teams []string) (books.Record, error) {
+	if id != "req_1" || teams != nil && !slices.Contains(teams, "search") {
+		return books.Record{}, books.ErrNoRecord
+	}
+	return books.Record{ID: id, Time: clock, Team: "search"}, g.readErr
+}
+
+// Series implements Books.
+func (g *gateway) Series(context.Context) (books.Series, error) {
+	return books.Series{Start: clock, Teams: []books.TeamSeries{{Team: "search", Tokens: []int64{1}}}}, g.readErr
 }
 
 func newGateway() *gateway {
@@ -106,13 +142,7 @@ func newGateway() *gateway {
 			}
 			return states, clock, g.readErr
 		},
-		Usage: func(_ context.Context, from, to time.Time, groupBy []string) ([]ledger.Row, error) {
-			g.usage.from, g.usage.to, g.usage.groupBy = from, to, groupBy
-			return []ledger.Row{{Team: "search", Model: "gpt-4o", Requests: 2, InputTokens: 30, USD: 1_250_000}}, g.readErr
-		},
-		Series: func(context.Context) (ledger.Series, error) {
-			return ledger.Series{Start: clock, Teams: []ledger.TeamSeries{{Team: "search", Tokens: []int64{1}}}}, g.readErr
-		},
+		Books:       g,
 		Blocks:      tenant.NewBlocks(nil, func() time.Time { return clock }),
 		Enforcement: g,
 		Reload:      func(context.Context) error { return g.reloadErr },
@@ -258,16 +288,16 @@ func TestUsageIsAskedForAsTheQuerySays(t *testing.T) {
 			t.Errorf("%s: status %d: %s", c.query, res.StatusCode, body)
 			continue
 		}
-		if got := g.usage.from.UTC().Format(time.RFC3339Nano); got != c.from {
+		if got := g.usage.From.UTC().Format(time.RFC3339Nano); got != c.from {
 			t.Errorf("%s: from %s, want %s", c.query, got, c.from)
 		}
-		if got := g.usage.to.UTC().Format(time.RFC3339Nano); got != c.to {
+		if got := g.usage.To.UTC().Format(time.RFC3339Nano); got != c.to {
 			t.Errorf("%s: to %s, want %s", c.query, got, c.to)
 		}
-		if got := strings.Join(g.usage.groupBy, ","); got != c.groupBy {
+		if got := strings.Join(g.usage.GroupBy, ","); got != c.groupBy {
 			t.Errorf("%s: group by %s, want %s", c.query, got, c.groupBy)
 		}
-		if !strings.Contains(body, `"rows":[{"team":"search","model":"gpt-4o","requests":2,`) || !strings.Contains(body, `"usd":1.25}`) {
+		if !strings.Contains(body, `"model":"`) || !strings.Contains(body, `"requests":2,"refused":0,"input_tokens":30,`) || !strings.Contains(body, `"usd":1.25}`) {
 			t.Errorf("%s: %s", c.query, body)
 		}
 	}

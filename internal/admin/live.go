@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/budget"
-	"llmgw/internal/ledger"
 )
 
 // Live is what this instance is at.
@@ -50,12 +50,12 @@ type Headroom struct {
 
 // liveBody is what the dashboard draws.
 type liveBody struct {
-	At          time.Time      `json:"at"`
-	Status      string         `json:"status"`
-	Enforcement string         `json:"enforcement,omitempty"`
-	Live        Live           `json:"live"`
-	Budgets     []budgetGroup  `json:"budgets"`
-	Series      *ledger.Series `json:"series,omitempty"`
+	At          time.Time     `json:"at"`
+	Status      string        `json:"status"`
+	Enforcement string        `json:"enforcement,omitempty"`
+	Live        Live          `json:"live"`
+	Budgets     []budgetGroup `json:"budgets"`
+	Series      *books.Series `json:"series,omitempty"`
 	// Notices are the Config's.
 	Notices []string `json:"notices,omitempty"`
 	// Problems say what could not be had, in words.
@@ -94,7 +94,7 @@ func (b liveBody) of(who Account) liveBody {
 	b.Budgets = slices.DeleteFunc(slices.Clone(b.Budgets), func(g budgetGroup) bool { return g.Team != "" && !who.has(g.Team) })
 	if b.Series != nil {
 		series := *b.Series
-		series.Teams = slices.DeleteFunc(slices.Clone(series.Teams), func(t ledger.TeamSeries) bool { return !who.has(t.Team) })
+		series.Teams = slices.DeleteFunc(slices.Clone(series.Teams), func(t books.TeamSeries) bool { return !who.has(t.Team) })
 		series.Refusals = series.Refusals[:0:0]
 		for _, r := range b.Series.Refusals {
 			if b.ofTeam(r.Limit) {
@@ -158,8 +158,8 @@ func (h *handler) readLive(ctx context.Context) liveBody {
 			b.Budgets, b.At = budgets, at
 		}
 	}
-	if h.config.Series != nil {
-		series, err := h.config.Series(ctx)
+	if h.config.Books != nil {
+		series, err := h.config.Books.Series(ctx)
 		if err != nil {
 			trouble("usage", err)
 		} else {

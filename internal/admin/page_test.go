@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/budget"
-	"llmgw/internal/ledger"
 	"llmgw/internal/testenv"
 )
 
@@ -79,10 +79,10 @@ func liveAnswer(t *testing.T) liveBody {
 	g.states["team/ads/tpm"] = budget.LineState{Remaining: -4, Capacity: 10, Reset: 24 * time.Second}
 	h := &handler{config: g.Config}
 	b := h.readLive(t.Context())
-	b.Series = &ledger.Series{Start: clock.Add(-59 * time.Minute), Teams: []ledger.TeamSeries{
+	b.Series = &books.Series{Start: clock.Add(-59 * time.Minute), Teams: []books.TeamSeries{
 		{Team: "search", Tokens: minutes(1000, 12_345, 600), Reserved: minutes(2000, 20_000, 900), Requests: minutes(4, 17, 1)},
 		{Team: "<b>ads</b>", Tokens: minutes(0, 55, 0), Reserved: minutes(0, 60, 0), Requests: minutes(0, 1, 0)},
-	}, Refusals: []ledger.LimitSeries{
+	}, Refusals: []books.LimitSeries{
 		{Limit: "team/search/tpm", Count: minutes(7, 0, 0)},
 		{Limit: "team/ads/tpm", Count: minutes(2, 0, 0)},
 	}}
@@ -150,10 +150,10 @@ func TestPointingAtAMinuteTellsItsFigures(t *testing.T) {
 // hourOf is an answer in which teams used tokens, the first the most.
 func hourOf(teams ...string) liveBody {
 	b := (&handler{config: Config{Now: func() time.Time { return clock }}}).readLive(context.Background())
-	b.Series = &ledger.Series{Start: clock.Add(-time.Minute), Refusals: []ledger.LimitSeries{}}
+	b.Series = &books.Series{Start: clock.Add(-time.Minute), Refusals: []books.LimitSeries{}}
 	for i, name := range teams {
 		n := []int64{int64(100 - i), 1}
-		b.Series.Teams = append(b.Series.Teams, ledger.TeamSeries{Team: name, Tokens: n, Reserved: n, Requests: n})
+		b.Series.Teams = append(b.Series.Teams, books.TeamSeries{Team: name, Tokens: n, Reserved: n, Requests: n})
 	}
 	return b
 }
@@ -202,7 +202,7 @@ func TestTheDashboardLivesWithLittle(t *testing.T) {
 	if !strings.Contains(s.Texts["budgets"], "No budgets") || !strings.Contains(s.Texts["providers"], "No providers") || !strings.Contains(s.Texts["estimates"], "Nothing") {
 		t.Errorf("%q", s.Texts)
 	}
-	nothing.Series = &ledger.Series{Start: clock, Teams: []ledger.TeamSeries{}, Refusals: []ledger.LimitSeries{}}
+	nothing.Series = &books.Series{Start: clock, Teams: []books.TeamSeries{}, Refusals: []books.LimitSeries{}}
 	nothing.Status, nothing.Problems = "degraded", []string{"budgets: i/o timeout"}
 	s = showPage(t, 200, nothing, visit{hover: -1})
 	if !strings.Contains(s.Texts["legend"], "No tokens") || s.Classes["status"] != "pill warn" || s.Texts["problems"] != "budgets: i/o timeout" {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/budget"
 	"llmgw/internal/changes"
-	"llmgw/internal/ledger"
 	"llmgw/internal/tenant"
 )
 
@@ -19,7 +19,7 @@ type quantity any
 
 func quantityOf(u budget.Unit, n int64) quantity {
 	if u == budget.USD {
-		return ledger.Dollars(n)
+		return books.Dollars(n)
 	}
 	return n
 }

@@ -41,7 +41,7 @@ func (a *App) alertRules() ([]alerts.Rule, []alerts.Receiver) {
 
 // refused is how often each limit refused at all gateways in the last minutes.
 func (a *App) refused(ctx context.Context, minutes int) (map[string]int64, error) {
-	series, err := a.ledger.Series(ctx)
+	series, err := a.books.Series(ctx)
 	if err != nil {
 		return nil, err
 	}

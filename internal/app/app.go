@@ -4,7 +4,7 @@
 //
 //	app.go          New, Run
 //	store.go        the store of limits, in this process or in Redis
-//	books.go        the database of the books
+//	books.go        the books and their database
 //	rules.go        from the configuration to what the parts take
 //	demo.go         the embedded default with its simulated provider
 //	listen.go       listeners, servers, and the order of stopping
@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"llmgw/internal/admission"
+	"llmgw/internal/books"
 	"llmgw/internal/budget/failover"
 	"llmgw/internal/changes"
 	"llmgw/internal/config"
@@ -75,6 +76,7 @@ type App struct {
 	limiter   limiter
 	estimator *estimate.Estimator
 	client    *upstream.Client
+	books     *books.Books
 	ledger    *ledger.Ledger
 	blocks    *tenant.Blocks
 	gateway   *proxy.Gateway
@@ -185,7 +187,10 @@ func (a *App) instanceName(c *config.Config) string {
 }
 
 func (a *App) makeLedger(ctx context.Context, c *config.Config) error {
-	a.ledger = ledger.New(ledger.Config{Store: a.backing.shared, Writer: string(a.keeper.Epoch()), Logger: a.log})
+	if err := a.makeBooks(c); err != nil {
+		return err
+	}
+	a.ledger = ledger.New(ledger.Config{Books: a.books.Record, Logger: a.log})
 	a.onClose(a.closeBooks)
 	a.blocks = tenant.NewBlocks(tenant.NewSharedBlocks(a.backing.shared), time.Now)
 	a.blocks.OnAdded(a.room.Wake)

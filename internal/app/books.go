@@ -2,9 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"sync"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/config"
 	"llmgw/internal/database"
 )
@@ -33,6 +36,31 @@ func (a *App) makeDatabase(ctx context.Context, c *config.Config) error {
 	}
 	migrating.Go(func() { a.migrate(background) })
 	return nil
+}
+
+// makeBooks starts the books. In memory they have no spool: it could hold no more
+// than they do.
+func (a *App) makeBooks(c *config.Config) error {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	spool := c.Records.Spool.Path
+	if c.Records.Kind == string(database.Memory) {
+		spool = ""
+	}
+	b, err := books.New(books.Config{
+		Database: a.database, Instance: hex.EncodeToString(random[:]), Requests: books.Requests(c.Records.Requests),
+		Keep: books.Keep(c.Records.Keep), Spool: spool, MaxSpool: c.Records.Spool.MaxBytes,
+		Logger: a.log, Dropped: a.metrics.RecordsDropped,
+	})
+	a.books = b
+	return err
+}
+
+// partial reports whether other gateways may keep books of the same limits: each
+// has its own, unless they share a database.
+func (a *App) partial() bool {
+	c := a.config.Load()
+	return c.Store.Kind == "redis" && c.Records.Kind != string(database.Postgres)
 }
 
 // migrate tries until the schema is up to date or ctx ends. It logs the first failure.

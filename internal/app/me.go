@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"llmgw/internal/admin"
+	"llmgw/internal/books"
 	"llmgw/internal/budget"
 	"llmgw/internal/charge"
-	"llmgw/internal/ledger"
 	"llmgw/internal/tenant"
 	"llmgw/internal/tokens"
 )
@@ -55,23 +55,21 @@ func (a *App) me(ctx context.Context, key *tenant.Key, models []*charge.Model) (
 // usageOf is what a team used in [from, to).
 func (a *App) usageOf(ctx context.Context, team string, from, to time.Time) (any, error) {
 	sum := struct {
-		From         time.Time      `json:"from"`
-		Requests     int64          `json:"requests"`
-		Input        int64          `json:"input_tokens"`
-		CachedInput  int64          `json:"cached_input_tokens"`
-		Output       int64          `json:"output_tokens"`
-		Reasoning    int64          `json:"reasoning_tokens"`
-		MicroDollars ledger.Dollars `json:"usd"`
+		From         time.Time     `json:"from"`
+		Requests     int64         `json:"requests"`
+		Input        int64         `json:"input_tokens"`
+		CachedInput  int64         `json:"cached_input_tokens"`
+		Output       int64         `json:"output_tokens"`
+		Reasoning    int64         `json:"reasoning_tokens"`
+		MicroDollars books.Dollars `json:"usd"`
 	}{From: from}
-	rows, err := a.ledger.Usage(ctx, from, to, []string{ledger.ByTeam})
+	rows, err := a.books.Usage(ctx, books.Query{From: from, To: to, Where: map[string][]string{"team": {team}}})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
-		if r.Team == team {
-			sum.Requests, sum.Input, sum.CachedInput = r.Requests, r.InputTokens, r.CachedInput
-			sum.Output, sum.Reasoning, sum.MicroDollars = r.OutputTokens, r.ReasoningTokens, r.USD
-		}
+		sum.Requests, sum.Input, sum.CachedInput = r.Requests, r.Input, r.CachedInput
+		sum.Output, sum.Reasoning, sum.MicroDollars = r.Output, r.Reasoning, r.USD
 	}
 	return sum, nil
 }

@@ -92,12 +92,12 @@ type limiter interface {
 	Close(ctx context.Context) error
 }
 
-// closeBooks closes the limiter and the ledger at the same time: a store that keeps
+// closeBooks closes the limiter and the books at the same time: a store that keeps
 // one of them waiting leaves the other no less of ctx.
 func (a *App) closeBooks(ctx context.Context) error {
 	settled := make(chan error, 1)
 	go func() { settled <- a.closeLimiter(ctx) }()
-	err := a.ledger.Close(ctx)
+	err := errors.Join(a.ledger.Close(ctx), a.books.Close(ctx))
 	return errors.Join(<-settled, err)
 }
 

@@ -1,10 +1,13 @@
 package blackbox
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +50,7 @@ type world struct {
 	all                  []*gatewaytest.Gateway
 	provider             *gatewaytest.Provider
 	redis                *redistest.Server
+	books                string // the directory of the books, which all gateways share
 	t                    *testing.T
 }
 
@@ -59,7 +63,7 @@ func start(t *testing.T, s setup) *world {
 	if !s.alone {
 		t.Parallel()
 	}
-	w := &world{t: t, provider: gatewaytest.StartProvider(t, s.fake)}
+	w := &world{t: t, provider: gatewaytest.StartProvider(t, s.fake), books: t.TempDir()}
 	if s.redis {
 		w.redis = redistest.Start(t)
 	}
@@ -73,6 +77,9 @@ func start(t *testing.T, s setup) *world {
 func (s setup) config(w *world) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "server:\n  listen: 127.0.0.1:0\n  admin_listen: 127.0.0.1:0\n%s", indent(2, s.server))
+	if !strings.Contains(s.top, "records:") { // gateways of one machine can share a file
+		fmt.Fprintf(&b, "records: {path: %q, spool: {path: %q}}\n", filepath.Join(w.books, "llmgw.db"), filepath.Join(w.books, "spool"))
+	}
 	if w.redis != nil {
 		if s.redisKey == "" { // counts must be exact, however busy the machine is
 			s.redisKey = "timeout: 2s"
@@ -233,6 +240,42 @@ func (w *world) settled() {
 		}
 		if l.Open != 0 {
 			w.t.Errorf("%s: got %v still open, want nothing", l.Name, l.Open)
+		}
+	}
+	w.booked()
+}
+
+// booked compares what the books of the month say was charged to team search with
+// what its limits of the month were charged: the two are the same (B1). A month
+// that ends meanwhile is not compared.
+func (w *world) booked() {
+	w.t.Helper()
+	month := time.Now().UTC().Format("2006-01") + "-01T00:00:00Z"
+	for _, l := range w.Team("search").Limits {
+		column := map[string]string{"tokens": "charged", "usd": "usd"}[l.Unit]
+		if column == "" || l.Per != "month" || l.Scope != "team" {
+			continue
+		}
+		spent, said := 0.0, ""
+		same := func() bool {
+			spent = l.Amount - w.Limit("search", l.Name).Remaining
+			said = w.Admin("GET", "/admin/v1/usage?group_by=team&team=search&per=month&from="+month, "").Body
+			var doc struct{ Rows []map[string]any }
+			if json.Unmarshal([]byte(said), &doc) != nil {
+				return false
+			}
+			booked := 0.0
+			for _, row := range doc.Rows {
+				booked += row[column].(float64)
+			}
+			return math.Abs(booked-spent) < 5e-7 // a micro-dollar is the least that is counted
+		}
+		deadline := time.Now().Add(eventually)
+		for !same() && time.Now().Before(deadline) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if !same() && month == time.Now().UTC().Format("2006-01")+"-01T00:00:00Z" {
+			w.t.Errorf("%s was charged %v, and the books say %s", l.Name, spent, said)
 		}
 	}
 }

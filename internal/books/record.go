@@ -68,13 +68,13 @@ type Try struct {
 	MS            float64 `json:"ms"`
 }
 
-// Limit is what one limit had of a request, in its unit; money in micro-dollars.
+// Limit is what one limit had of a request, in its unit; dollars in dollars.
 type Limit struct {
-	Limit    string `json:"limit"` // such as team/search/monthly
-	Unit     string `json:"unit"`
-	Reserved int64  `json:"reserved"`
-	Used     int64  `json:"used"`
-	Returned int64  `json:"returned"`
+	Limit    string  `json:"limit"` // such as team/search/monthly
+	Unit     string  `json:"unit"`
+	Reserved float64 `json:"reserved"`
+	Used     float64 `json:"used"`
+	Returned float64 `json:"returned"`
 }
 
 // Refused is the outcome that totals count as refused.

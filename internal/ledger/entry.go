@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/tokens"
 )
 
@@ -41,6 +42,7 @@ type Entry struct {
 	Weighted, Charged              int64 // tokens by the model's weights: reserved, and used
 	Tries                          []Try
 	Drawn                          []Drawn
+	Late                           bool // adds to a request that may have its record already
 
 	Total      time.Duration // from arrival to the answer's end
 	Overhead   time.Duration // the part that was ours
@@ -49,35 +51,17 @@ type Entry struct {
 }
 
 // Try is one try of a request at a provider.
-type Try struct {
-	Provider      string  `json:"provider"`
-	ProviderModel string  `json:"provider_model"`
-	Status        int     `json:"status"` // 0: there was no answer
-	Code          string  `json:"code,omitempty"`
-	MS            float64 `json:"ms"`
-}
+type Try = books.Try
 
 // Drawn is what a request drew from one limit, in the limit's unit; dollars in
 // dollars.
-type Drawn struct {
-	Limit    string  `json:"limit"`
-	Unit     string  `json:"unit"`
-	Reserved float64 `json:"reserved"`
-	Used     float64 `json:"used"`
-	Returned float64 `json:"returned"`
-}
+type Drawn = books.Limit
 
 // Outcomes whose requests used nothing by design.
 const (
 	refused = "refused"
 	invalid = "invalid"
 )
-
-// isUsage tells whether e counts as a request that was used: not one that was
-// refused, nor one that no provider was asked for, such as a list of models.
-func (e *Entry) isUsage() bool {
-	return e.Outcome != refused && e.Outcome != invalid && (e.Provider != "" || e.Usage != tokens.Usage{} || e.MicroUSD != 0)
-}
 
 // log writes e's line. Fields that say nothing are left out.
 func (e *Entry) log(logger *slog.Logger) {

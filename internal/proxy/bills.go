@@ -149,7 +149,7 @@ func (b *bills) book(ctx context.Context, id string, of debtor, rest tokens.Usag
 	}
 	g.Metrics.Tokens(who.TeamName(), p.Label(), rest)
 	g.Metrics.Overrun(who.TeamName(), p.Label(), rest.Total())
-	e := ledger.Entry{RequestID: id, Team: who.TeamName(), KeyID: of.KeyID, Model: of.Model, Endpoint: of.Endpoint, Status: 200, Outcome: string(charge.Completed), Usage: rest, ProviderModel: r.Model, User: of.User, Charged: model.Amount(budget.Tokens, rest, 0)}
+	e := ledger.Entry{RequestID: id, Team: who.TeamName(), KeyID: of.KeyID, Model: of.Model, Endpoint: of.Endpoint, Status: 200, Outcome: string(charge.Completed), Usage: rest, ProviderModel: r.Model, User: of.User, Late: true, Charged: model.Amount(budget.Tokens, rest, 0)}
 	if model.Prices != nil {
 		e.MicroUSD = model.Amount(budget.USD, rest, 0)
 		g.Metrics.Cost(who.TeamName(), p.Label(), "", e.MicroUSD)

@@ -63,7 +63,7 @@ func (g *Gateway) Book(ended []budget.Ended) {
 		endpoint := cmp.Or(reclaimedAt(id), "unknown")
 		g.Metrics.RequestEnded(telemetry.RequestLabels{Team: team, Model: model, Endpoint: endpoint, Outcome: string(reclaimed)})
 		g.Ledger.Record(ledger.Entry{
-			RequestID: id, Team: team, KeyID: names[2], Model: model, Endpoint: reclaimedAt(id), Outcome: string(reclaimed),
+			RequestID: id, Team: team, KeyID: names[2], Model: model, Endpoint: reclaimedAt(id), Outcome: string(reclaimed), Late: true,
 			Usage: used, Estimated: true, MicroUSD: e.Charged[budget.USD], Charged: e.Charged[budget.Tokens],
 		})
 	}

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/charge"
 	"llmgw/internal/dialect"
 	"llmgw/internal/fault"
-	"llmgw/internal/ledger"
 	"llmgw/internal/upstream"
 )
 
@@ -106,8 +106,7 @@ func (a *relayed) cost() string {
 	if p.Model.Prices == nil || p.Flat {
 		return ""
 	}
-	text, _ := ledger.Dollars(p.Model.Cost(p.ByOperation(a.s.ending.Usage))).MarshalJSON() // never fails
-	return string(text)
+	return books.Dollars(p.Model.Cost(p.ByOperation(a.s.ending.Usage))).String()
 }
 
 // contentLength is what h says, or -1.

@@ -25,6 +25,7 @@ type Metrics struct {
 	refunded     *series[pair, prometheus.Counter]
 	overrun      *series[pair, prometheus.Counter]
 	unpriced     *series[pair, prometheus.Counter]
+	dropped      prometheus.Counter
 	reservations *series[string, prometheus.Counter]
 	rejections   *series[rejectionKey, prometheus.Counter]
 	ratio        *series[string, prometheus.Observer]
@@ -149,6 +150,10 @@ func (m *Metrics) registerTokens(r *prometheus.Registry) {
 	m.refunded = byTeam("llmgw_refunded_tokens_total", "Tokens reserved and given back.")
 	m.overrun = byTeam("llmgw_overrun_tokens_total", "Tokens used above what was reserved.")
 	unpriced := counters(r, "llmgw_unpriced_total", "Answers that reported something that the model has no price for.", "model", "class")
+	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "llmgw_records_dropped_total", Help: "Single records of requests that had no room; their totals are kept.",
+	})
+	r.MustRegister(m.dropped)
 	m.unpriced = newSeries(func(k pair) prometheus.Counter { return unpriced.WithLabelValues(k.a, k.b) })
 
 	m.ratios = histograms(r, "llmgw_estimate_ratio", "Input tokens used, divided by those estimated.",

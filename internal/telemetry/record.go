@@ -131,6 +131,9 @@ func (m *Metrics) Unpriced(model, class string) {
 	m.unpriced.of(pair{m.bounds.model.value(model), class}).Inc()
 }
 
+// RecordsDropped counts single records that had no room.
+func (m *Metrics) RecordsDropped(n int) { m.dropped.Add(float64(n)) }
+
 // Leases shows what open returns, the leases that requests are granted from or
 // still open on, and granted, the requests that were granted from leases.
 func (m *Metrics) Leases(open func() int, granted func() int64) {
