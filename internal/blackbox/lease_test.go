@@ -94,6 +94,7 @@ func TestAKilledGatewaysLeaseIsChargedWhatWasUsed(t *testing.T) {
 	w.Eventually("for a while", 5*time.Second, func() bool { return time.Since(since) > 200*time.Millisecond })
 	lately := came.Load() - before // in a fifth of a second
 	killed.Kill()
+	w.unbooked = "a dead gateway's lease is charged by its last report, beside the records of the requests that it was for"
 	all.Wait()
 	w.Eventually("what it held is back", 20*time.Second, func() bool {
 		return w.Limit("search", "tokens").Open == 0 && w.Limit("search", "slots").Remaining == 500 && w.redis.Command(t, "KEYS", "*:open:*") == ""
@@ -214,6 +215,7 @@ func TestSwitchesAndAnEmptyStoreInTheMidstOfLeases(t *testing.T) {
 	before := leased(w.Gateway)
 	w.Eventually("leases again", 20*time.Second, func() bool { return leased(w.Gateway) > before+100 })
 	w.redis.Command(t, "FLUSHALL")
+	w.unbooked = "Redis has lost what it was charged"
 	flushed := w.Metrics().Sum("llmgw_requests_total")
 	w.Eventually("requests go on", 5*time.Second, func() bool { return w.Metrics().Sum("llmgw_requests_total") > flushed+100 })
 	stop()

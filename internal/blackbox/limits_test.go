@@ -216,7 +216,7 @@ func TestD12TenThousandMixedOutcomesLeaveNothingOpen(t *testing.T) {
 func TestTwoGatewaysOnAClusterOfSix(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartCluster(t, 3, 1)
-	w := &world{t: t, provider: gatewaytest.StartProvider(t, setup{}.fake), redis: servers[0]}
+	w := &world{t: t, provider: gatewaytest.StartProvider(t, setup{}.fake), redis: servers[0], books: t.TempDir()}
 	s := setup{
 		common:   "{name: all, unit: requests, amount: 60, per: month, when_store_down: closed}",
 		limits:   monthly("tokens", "tokens", 50*100) + "\n{name: slots, unit: concurrency, amount: 500}",

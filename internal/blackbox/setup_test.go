@@ -51,6 +51,7 @@ type world struct {
 	provider             *gatewaytest.Provider
 	redis                *redistest.Server
 	books                string // the directory of the books, which all gateways share
+	unbooked             string // why the books are not what limits were charged; empty: they are
 	t                    *testing.T
 }
 
@@ -250,6 +251,10 @@ func (w *world) settled() {
 // that ends meanwhile is not compared.
 func (w *world) booked() {
 	w.t.Helper()
+	if w.unbooked != "" {
+		w.t.Logf("the books are not compared: %s", w.unbooked)
+		return
+	}
 	month := time.Now().UTC().Format("2006-01") + "-01T00:00:00Z"
 	for _, l := range w.Team("search").Limits {
 		column := map[string]string{"tokens": "charged", "usd": "usd"}[l.Unit]

@@ -77,6 +77,7 @@ type Books struct {
 
 	mu      sync.Mutex
 	pending []Record
+	events  []Event
 	folded  totals // of records that had no room
 	users   names  // that folded totals know
 
@@ -198,6 +199,7 @@ func (b *Books) writePending() {
 		records = records[n:]
 	}
 	b.writeFolded()
+	b.writeEvents()
 	signal(b.waiting)
 }
 

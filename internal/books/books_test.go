@@ -312,7 +312,7 @@ func TestPagesHaveEachRecordOnceAndTheLastHasNoCursor(t *testing.T) {
 func TestWhatIsLateAddsToItsRequest(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, c database.Config) {
 		b := start(t, Config{Database: openDatabase(t, c), Spool: t.TempDir()})
-		late := Record{ID: "req_1", Time: noon, Outcome: "reclaimed", Input: 5, Charged: 6, USD: 7, Late: true}
+		late := Record{ID: "req_1", Time: noon, Outcome: "completed", Input: 5, Charged: 6, USD: 7, Late: true}
 		b.Record(Record{ID: "req_1", Time: noon, Outcome: "completed", Input: 1, Charged: 2, USD: 3})
 		b.Record(late) // in the same transaction, perhaps
 		flush(t, b)
@@ -340,4 +340,82 @@ func TestOnlyTheConfiguredRequestsKeepARecord(t *testing.T) {
 			t.Errorf("%q: got %d records, %v and %+v, want %d and all totals", requests, len(found), err, rows, want)
 		}
 	}
+}
+
+func TestEventsAreNotesAndRefusalsByMinute(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, c database.Config) {
+		b := start(t, Config{Database: openDatabase(t, c), Spool: t.TempDir()})
+		for i := range 5 {
+			b.Record(Record{ID: fmt.Sprint(i), Time: noon.Add(time.Duration(i) * 20 * time.Second), Team: "search", Outcome: Refused, LimitedBy: "team/search/tpm"})
+		}
+		b.Note(Event{Time: noon.Add(30 * time.Second), Kind: "block", Team: "ads", Subject: "team/ads", Actor: "ann", Detail: "why"})
+		var got []string
+		cursor := ""
+		for {
+			found, next, err := b.Events(t.Context(), FindEvents{Limit: 2, Cursor: cursor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range found {
+				got = append(got, fmt.Sprint(e.Time.Format("05"), e.Kind, e.Team, e.Subject, e.Actor, e.Count, e.Detail))
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		if want := []string{"00refusalsearchteam/search/tpm2", "30blockadsteam/adsann1why", "00refusalsearchteam/search/tpm3"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for _, f := range []FindEvents{{Kind: "block"}, {Teams: []string{"ads"}}, {Subject: "team/ads"}, {From: noon.Add(time.Second), To: noon.Add(time.Minute)}} {
+			f.Limit = 10
+			if found, _, err := b.Events(t.Context(), f); err != nil || len(found) != 1 || found[0].Kind != "block" {
+				t.Errorf("%+v: got %+v and %v, want the block alone", f, found, err)
+			}
+		}
+	})
+}
+
+// The store had no settlement of a request that a crash left open: whatever its
+// gateway wrote down, it is charged what was reclaimed.
+func TestAReclaimedRequestIsChargedWhatWasReclaimedWhicheverRecordComesFirst(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, c database.Config) {
+		b := start(t, Config{Database: openDatabase(t, c), Spool: t.TempDir()})
+		ended := func(id string) Record {
+			return Record{ID: id, Time: noon, Team: "search", Outcome: "completed", Input: 10, Output: 20, Charged: 30, USD: 40}
+		}
+		reclaimed := func(id string) Record {
+			return Record{ID: id, Time: noon.Add(time.Hour), Team: "search", Outcome: Reclaimed, Input: 1, Charged: 1, USD: 2, Estimated: true, Late: true}
+		}
+		for id, records := range map[string][]Record{
+			"req_1": {ended("req_1"), reclaimed("req_1")},
+			"req_2": {reclaimed("req_2"), ended("req_2")},
+			"req_3": {reclaimed("req_3")},
+		} {
+			for _, apart := range []bool{false, true} {
+				for _, r := range records {
+					if r.ID = fmt.Sprint(id, apart); apart {
+						flush(t, b)
+					}
+					b.Record(r)
+				}
+			}
+		}
+		found, _, err := b.Requests(t.Context(), Find{Limit: 100})
+		if err != nil || len(found) != 6 {
+			t.Fatalf("got %d records and %v, want 6", len(found), err)
+		}
+		for _, r := range found {
+			want := "completed"
+			if strings.HasPrefix(r.ID, "req_3") {
+				want = Reclaimed
+			}
+			if r.Charged != 1 || r.USD != 2 || r.Input != 1 || r.Output != 0 || r.Outcome != want {
+				t.Errorf("got %+v, want 1 token charged, %s", r, want)
+			}
+		}
+		rows := usage(t, b, always)
+		if want := (Sums{Requests: 6, Input: 6, Charged: 6, USD: 12}); len(rows) != 1 || rows[0].Sums != want {
+			t.Errorf("got %+v, want %+v", rows, want)
+		}
+	})
 }

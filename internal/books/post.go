@@ -85,35 +85,15 @@ func (b *Books) post(ctx context.Context, instance string, items []item) error {
 	if err != nil || len(items) == 0 {
 		return err
 	}
-	sum, records := totals{}, make([]*Record, 0, len(items))
-	for i := range items {
-		for _, t := range items[i].Totals {
-			sum.merge(totals{t.Key: t.Sums})
-		}
-		r := items[i].Record
-		if r == nil {
-			continue
-		}
-		joined := false
-		if r.Late {
-			if joined, err = join(ctx, tx, records, r); err != nil {
-				return err
-			}
-		}
-		if joined {
-			sum.add(r, 0, &b.known)
-			continue
-		}
-		sum.add(r, 1, &b.known)
-		if b.config.Requests != None && (b.config.Requests != Refusal || r.Outcome == Refused) {
-			records = append(records, r)
-		}
+	w := batch{books: b, ctx: ctx, tx: tx, totals: totals{}}
+	if err := w.take(items); err != nil {
+		return err
 	}
-	if err := insertRecords(ctx, tx, records); err != nil {
+	if err := insertRecords(ctx, tx, w.records); err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
 	for _, table := range tables {
-		if err := addTotals(ctx, tx, table.name, sum.coarser(table.span)); err != nil {
+		if err := addTotals(ctx, tx, table.name, w.totals.coarser(table.span)); err != nil {
 			return fmt.Errorf("write %s: %w", table.name, err)
 		}
 	}
@@ -141,27 +121,6 @@ func (b *Books) unposted(ctx context.Context, tx *sql.Tx, instance string, items
 		items = items[1:]
 	}
 	return items, nil
-}
-
-// join adds r to the record of its request, among those of this transaction or in
-// the database, and reports whether there is one.
-func join(ctx context.Context, tx *sql.Tx, records []*Record, r *Record) (bool, error) {
-	for _, of := range records {
-		if of.ID == r.ID {
-			of.Input, of.CachedInput, of.CacheWrite = of.Input+r.Input, of.CachedInput+r.CachedInput, of.CacheWrite+r.CacheWrite
-			of.Output, of.Reasoning = of.Output+r.Output, of.Reasoning+r.Reasoning
-			of.Charged, of.USD = of.Charged+r.Charged, of.USD+r.USD
-			return true, nil
-		}
-	}
-	result, err := tx.ExecContext(ctx, "UPDATE requests SET input = input + $1, cached_input = cached_input + $2, cache_write = cache_write + $3, "+
-		"output = output + $4, reasoning = reasoning + $5, charged = charged + $6, micro_usd = micro_usd + $7 WHERE id = $8",
-		r.Input, r.CachedInput, r.CacheWrite, r.Output, r.Reasoning, r.Charged, int64(r.USD), r.ID)
-	if err != nil {
-		return false, fmt.Errorf("add to request %s: %w", r.ID, err)
-	}
-	n, err := result.RowsAffected()
-	return n > 0, err
 }
 
 // rowsPerStatement bounds a statement; both databases take this many parameters.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ type Find struct {
 	Cursor                                       string    // of the page before
 }
 
-// ErrCursor says that a cursor is not one of ours.
+// errCursor says that a cursor is not one of ours.
 const errCursor = BadQuery("the cursor is not one that was returned with a page")
 
 // Requests returns records, newest first, and the cursor of the next page; it is
@@ -74,47 +73,20 @@ func parseCursor(text string) (at int64, id string, err error) {
 
 // sql is the statement for one record more than f's limit.
 func (f *Find) sql() (string, []any, error) {
-	var where []string
-	var args []any
-	put := func(condition string, values ...any) {
-		for _, v := range values {
-			args = append(args, v)
-			condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(args)), 1)
-		}
-		where = append(where, condition)
-	}
-	for _, c := range []struct{ column, value string }{
+	c := conditions{}
+	for _, w := range []struct{ column, value string }{
 		{"id", f.ID}, {"key_id", f.Key}, {"user_id", f.User}, {"session", f.Session}, {"model", f.Model}, {"outcome", f.Outcome}, {"code", f.Code},
 	} {
-		if c.value != "" {
-			put(c.column+" = ?", c.value)
+		if w.value != "" {
+			c.put(w.column+" = ?", w.value)
 		}
 	}
-	if f.Teams != nil {
-		values := make([]any, len(f.Teams))
-		for i, team := range f.Teams {
-			values[i] = team
-		}
-		put("team IN ("+strings.Join(slices.Repeat([]string{"?"}, len(values)), ", ")+")", values...)
+	c.in("team", f.Teams)
+	c.between(f.From, f.To)
+	if err := c.after(f.Cursor); err != nil {
+		return "", nil, err
 	}
-	if !f.From.IsZero() {
-		put("at >= ?", f.From.UnixMilli())
-	}
-	if !f.To.IsZero() {
-		put("at < ?", f.To.UnixMilli())
-	}
-	if f.Cursor != "" {
-		at, id, err := parseCursor(f.Cursor)
-		if err != nil {
-			return "", nil, err
-		}
-		put("(at, id) < (?, ?)", at, id)
-	}
-	statement := "SELECT " + strings.Join(columns, ", ") + " FROM requests"
-	if len(where) > 0 {
-		statement += " WHERE " + strings.Join(where, " AND ")
-	}
-	return statement + " ORDER BY at DESC, id DESC LIMIT " + strconv.Itoa(f.Limit+1), args, nil
+	return c.statement("SELECT "+strings.Join(columns, ", ")+" FROM requests", f.Limit), c.args, nil
 }
 
 // ErrNoRecord says that there is no record of that id.
@@ -131,9 +103,8 @@ func (b *Books) Request(ctx context.Context, id string, teams []string) (Record,
 		return Record{}, ErrNoRecord
 	}
 	r := found[0]
-	for _, o := range found[1:] {
-		r.Input, r.CachedInput, r.CacheWrite, r.Output = r.Input+o.Input, r.CachedInput+o.CachedInput, r.CacheWrite+o.CacheWrite, r.Output+o.Output
-		r.Reasoning, r.Charged, r.USD = r.Reasoning+o.Reasoning, r.Charged+o.Charged, r.USD+o.USD
+	for _, o := range found[1:] { // of a gateway that did not know of the first
+		r.add(&o)
 	}
 	return r, nil
 }

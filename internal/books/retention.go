@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	houseEvery = time.Minute // how often orphans are looked for, and a memory database is bounded
-	hourly     = 60          // of these: how often old rows are deleted
+	houseEvery = 5 * time.Second // how often orphans are looked for
+	hourly     = 720             // of these: how often old rows are deleted
+	minutely   = 12              // of these: how often a memory database is bounded
 	// mostInProcess bounds the single records of a database in memory.
 	mostInProcess = 100_000
 	// deletedAtOnce bounds a statement that deletes, so that it holds nobody up for long.
@@ -35,7 +36,7 @@ func (b *Books) keepHouse() {
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		b.adopt()
-		if n%hourly == 0 || b.db.Kind() == database.Memory {
+		if n%hourly == 0 || b.db.Kind() == database.Memory && n%minutely == 0 {
 			if err := b.Retain(b.ctx); err != nil && b.ctx.Err() == nil {
 				b.config.Logger.Warn("old records cannot be deleted", "error", err.Error())
 			}

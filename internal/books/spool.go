@@ -19,6 +19,7 @@ type item struct {
 	Seq    int64   `json:"seq"` // of the record; of totals: of their last record
 	Record *Record `json:"record,omitempty"`
 	Totals []total `json:"totals,omitempty"`
+	Event  *Event  `json:"event,omitempty"`
 
 	end place // behind it
 }
