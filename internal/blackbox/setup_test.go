@@ -275,7 +275,7 @@ func (w *world) booked() {
 			}
 			return math.Abs(booked-spent) < 5e-7 // a micro-dollar is the least that is counted
 		}
-		deadline := time.Now().Add(eventually)
+		deadline := time.Now().Add(6 * eventually) // of two busy gateways one waits for the other
 		for !same() && time.Now().Before(deadline) {
 			time.Sleep(20 * time.Millisecond)
 		}
