@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings what the tests need and the machine lacks: redis-server, promtool,
-# node and PostgreSQL from Debian's packages. Does nothing where all is there.
+# node, Chromium and PostgreSQL from Debian's packages. Does nothing where all is there.
 set -euo pipefail
 
 missing=()
@@ -8,6 +8,7 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 command -v promtool >/dev/null || missing+=(prometheus)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
+command -v chromium >/dev/null || missing+=(chromium)
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing+=(postgresql)
 [ ${#missing[@]} -eq 0 ] && exit 0
 

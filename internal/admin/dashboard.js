@@ -381,10 +381,12 @@
       if (res.status === 401) { location.reload(); return; }
       if (!res.ok) throw new Error(`status ${res.status}`);
       last = await res.json();
+      if (last.series) for (const list of ["teams", "refusals"]) last.series[list] ??= [];
       heard = Date.now();
       teamOptions(last);
       draw();
-    } catch {
+    } catch (err) {
+      console.error(err); // an answer that cannot be drawn looks like none
       pill("status", "no answer", "bad");
     }
     setTimeout(poll, document.hidden ? 4 * every : every);

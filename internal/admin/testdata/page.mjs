@@ -45,7 +45,7 @@ const context = {
   location: { pathname: input.path || "/dashboard", reload() { fetched.push("reload"); } },
   history: { replaceState(_, __, url) { fetched.push(`address ${url}`); } },
   fetch: async (url) => { fetched.push(url); return { status: input.status, ok: input.status === 200, json: async () => input.answers.shift() }; },
-  setTimeout: (f, ms) => { timers.push(ms); again = f; }, setInterval() {}, addEventListener() {}, AbortSignal, Intl, Date, Math, Map, Set, Array, Object, Promise, Error,
+  setTimeout: (f, ms) => { timers.push(ms); again = f; }, setInterval() {}, addEventListener() {}, AbortSignal, console: { error() {} }, Intl, Date, Math, Map, Set, Array, Object, Promise, Error,
 };
 vm.runInNewContext(input.script, context);
 await new Promise((done) => setTimeout(done, 0));
