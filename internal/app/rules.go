@@ -91,6 +91,7 @@ func providersOf(c *config.Config) map[string]*upstream.Provider {
 			Limits: upstream.Limits{
 				RequestsPerMinute: p.Limits.RequestsPerMinute, TokensPerMinute: p.Limits.TokensPerMinute,
 				Concurrency: p.Limits.Concurrency, Window: p.Limits.Window, Keys: upstream.Shared,
+				Kind: upstream.LimitKind(p.Limits.Kind),
 			},
 			MaxWait: p.MaxWait, Retries: p.RetryAttempts,
 			Timeouts: upstream.Timeouts{Connect: p.Timeouts.Connect, FirstByte: p.Timeouts.FirstByte, Idle: p.Timeouts.Idle},

@@ -168,7 +168,8 @@ type ProviderLimits struct {
 	RequestsPerMinute int64
 	TokensPerMinute   int64
 	Concurrency       int64
-	Window            time.Duration // the shortest interval the provider judges by
+	Kind              string        // window, bucket or fixed
+	Window            time.Duration // the shortest interval the provider judges by; of kind window
 	PerKey            bool
 }
 

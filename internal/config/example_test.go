@@ -230,7 +230,7 @@ func TestTheExampleMeansWhatItSays(t *testing.T) {
 	}{
 		{"trusted proxies", c.Server.TrustedProxies, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
 		{"store", c.Store.Kind, "redis"},
-		{"provider limits", c.Providers[0].Limits, ProviderLimits{5000, 800_000, 200, time.Second, false}},
+		{"provider limits", c.Providers[0].Limits, ProviderLimits{5000, 800_000, 200, "window", time.Second, false}},
 		{"retries", c.Providers[0].RetryAttempts, 2},
 		{"timeouts", c.Providers[0].Timeouts, Timeouts{5 * time.Second, 10 * time.Minute, 2 * time.Minute}},
 		{"api key", c.Providers[0].APIKeys, []string{"value-of-OPENAI_API_KEY"}},

@@ -19,7 +19,7 @@ const (
 // defaultProvider is a provider of which only what is needed is said.
 func defaultProvider() Provider {
 	return Provider{
-		Limits:        ProviderLimits{Window: time.Second},
+		Limits:        ProviderLimits{Kind: "window", Window: time.Second},
 		MaxWait:       10 * time.Second,
 		RetryAttempts: 2,
 		Timeouts:      Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Minute, Idle: 2 * time.Minute},
@@ -120,6 +120,7 @@ func (d *decoder) providerLimits(l *ProviderLimits) func(*node) {
 			"requests_per_minute": set(d, &l.RequestsPerMinute, atMost(maxRequests, amount(1))),
 			"tokens_per_minute":   set(d, &l.TokensPerMinute, atMost(maxTokens, amount(1))),
 			"concurrency":         set(d, &l.Concurrency, atMost(maxRequests, amount(1))),
+			"kind":                set(d, &l.Kind, oneOf("window", "bucket", "fixed")),
 			"window":              set(d, &l.Window, duration(10*time.Millisecond, time.Minute)),
 			"per_key":             set(d, &l.PerKey, boolean),
 		})

@@ -90,14 +90,14 @@ func TestEverythingThatAProviderCanSay(t *testing.T) {
 providers:
   - {name: a, dialect: openai, base_url: "https://a/v1///", flavor: vllm, api_keys: [k1, k2], max_wait: 0s, retries: {attempts: 0},
      timeouts: {connect: 1s, first_byte: 2s, idle: 3s}, inject_usage: off, failures_count: false,
-     limits: {requests_per_minute: 10M, tokens_per_minute: 10000M, concurrency: 3, window: 10s, per_key: true}}
+     limits: {requests_per_minute: 10M, tokens_per_minute: 10000M, concurrency: 3, kind: bucket, window: 10s, per_key: true}}
   - {name: b, dialect: azure, base_url: https://b, api_version: 2024-10-21-preview}
   - {name: c, dialect: bedrock, base_url: https://c, region: us-gov-west-1, api_keys: ["AKIA:secret:token"]}
   - {name: d, dialect: bedrock, base_url: https://d, api_keys: [bearer]}
 `).Providers
 	a := Provider{
 		Name: "a", Dialect: "openai", Flavor: "vllm", BaseURL: "https://a/v1", APIKeys: []string{"k1", "k2"},
-		Limits:   ProviderLimits{RequestsPerMinute: 10_000_000, TokensPerMinute: 10_000_000_000, Concurrency: 3, Window: 10 * time.Second, PerKey: true},
+		Limits:   ProviderLimits{RequestsPerMinute: 10_000_000, TokensPerMinute: 10_000_000_000, Concurrency: 3, Kind: "bucket", Window: 10 * time.Second, PerKey: true},
 		Timeouts: Timeouts{time.Second, 2 * time.Second, 3 * time.Second}, InjectUsage: "off",
 	}
 	b, c, d := defaultProvider(), defaultProvider(), defaultProvider()

@@ -123,11 +123,11 @@ func newPaced(p *Provider, key string) *paced {
 		s.lines = append(s.lines, l.Compile())
 	}
 	if n := p.Limits.RequestsPerMinute; n > 0 {
-		s.calls = paceCalls(n, p.Limits.Window)
+		s.calls = p.Limits.calls()
 		add("requests", budget.Requests, budget.Pacing, s.calls.perMinute*milli, s.calls.burst*milli)
 	}
 	if n := p.Limits.TokensPerMinute; n > 0 {
-		s.tokens = paceTokens(n, p.Limits.Window)
+		s.tokens = p.Limits.tokens()
 		add("tokens", budget.Tokens, budget.Pacing, s.tokens.perMinute, s.tokens.burst)
 	}
 	if n := p.Limits.Concurrency; n > 0 {
@@ -168,7 +168,7 @@ func keyID(secret string) string {
 func (s *paced) charge(n float64) float64 {
 	minute := float64(s.limits.TokensPerMinute)
 	n = min(n, minute)
-	if n <= s.tokens.burst {
+	if n <= s.tokens.burst || s.limits.Kind == ByBucket {
 		return n
 	}
 	k := math.Ceil(n / s.tokens.n)

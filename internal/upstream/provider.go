@@ -36,7 +36,9 @@ type Limits struct {
 	RequestsPerMinute int64
 	TokensPerMinute   int64
 	Concurrency       int64
+	Kind              LimitKind // empty: ByWindow
 	// Window is the shortest interval that the provider judges by. 0: a second.
+	// Only ByWindow has one.
 	Window time.Duration
 	Keys   KeyPolicy // empty: Shared
 }

@@ -63,7 +63,7 @@ func (p *pacer) ask(ctx context.Context, r request, n int) (*turn, budget.Verdic
 // interval is how long r must wait for the intervals of what this gateway sent.
 // mu is held.
 func (p *pacer) interval(r request, now time.Time) time.Duration {
-	if p.sent == nil || p.paced.tokens.n == 0 {
+	if p.sent == nil || p.paced.tokens.n == 0 || p.paced.limits.Kind == ByBucket {
 		return 0
 	}
 	return p.sent.wait(p.paced, float64(r.tokens), now)
