@@ -76,7 +76,7 @@ func checkCharged(t *testing.T, a dialecttest.Answer, m gatewaytest.Metrics) {
 	t.Helper()
 	name := model(a.File)
 	tokens := func(kind string) int64 {
-		return int64(m.Sum("llmgw_tokens_total", "model", name, "kind", kind))
+		return int64(m.Sum("llmgw_tokens_total", "model", name, "kind", kind) + m.Sum("llmgw_token_details_total", "model", name, "kind", kind))
 	}
 	estimated := m.Sum("llmgw_settlements_estimated_total", "model", name)
 	outcome := "none"

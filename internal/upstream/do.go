@@ -32,7 +32,7 @@ func (c *Client) Do(ctx context.Context, j Job) (*Response, error) {
 			return nil, err
 		}
 		o := r.try(i, how)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !o.looked() {
 			if o.response != nil && o.response.Status >= 400 {
 				r.failed(o)
 			}
@@ -60,6 +60,10 @@ func (c *Client) begin(ctx context.Context, j Job) *run {
 	}
 	return r
 }
+
+// looked reports whether o is a document whose start was being read: its reader
+// decides what it is worth to a caller that left meanwhile.
+func (o outcome) looked() bool { return o.response != nil && o.response.look.from != nil }
 
 // run is the tries of one job.
 type run struct {
