@@ -95,6 +95,7 @@ type Books interface {
 	Requests(ctx context.Context, f books.Find) (found []books.Record, next string, err error)
 	Request(ctx context.Context, id string, teams []string) (books.Record, error)
 	Series(ctx context.Context) (books.Series, error)
+	Events(ctx context.Context, f books.FindEvents) (found []books.Event, next string, err error)
 }
 
 // blocks are who may not come in; tenant.Blocks are such.
@@ -178,6 +179,7 @@ func (h *handler) routes() []route {
 		{"POST /admin/v1/explain", Viewer, byTeam, h.explain},
 		{"GET /admin/v1/usage", Viewer, byTeam, h.usage},
 		{"GET /admin/v1/requests", Viewer, byTeam, h.requests},
+		{"GET /admin/v1/events", Viewer, byTeam, h.events},
 		{"GET /admin/v1/requests/{id}", Viewer, byTeam, h.request},
 		{"GET /admin/v1/blocks", Viewer, byTeam, h.listBlocks},
 		{"POST /admin/v1/blocks", Operator, byTeam, h.addBlock},

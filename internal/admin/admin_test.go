@@ -36,6 +36,7 @@ type gateway struct {
 	states    map[string]budget.LineState // by By
 	usage     books.Query
 	find      books.Find
+	events    books.FindEvents
 	explained Question
 }
 
@@ -92,6 +93,12 @@ func (g *gateway) Request(_ context.Context, id string, teams []string) (books.R
 		return books.Record{}, books.ErrNoRecord
 	}
 	return books.Record{ID: id, Time: clock, Team: "search"}, g.readErr
+}
+
+// Events implements Books.
+func (g *gateway) Events(_ context.Context, f books.FindEvents) ([]books.Event, string, error) {
+	g.events = f
+	return []books.Event{{ID: "e", Time: clock, Kind: "refusal", Team: "search", Subject: "team/search/tpm", Count: 2}}, "", g.readErr
 }
 
 // Series implements Books.

@@ -85,3 +85,20 @@ func TestABoundAccountSeesTheRecordsOfItsTeamsAlone(t *testing.T) {
 		t.Errorf("a record of another team: status %d, want 404", res.StatusCode)
 	}
 }
+
+func TestEventsAreListedWithinTheTeamsOfTheAccount(t *testing.T) {
+	g := newGateway()
+	_, body := g.ask(t, "GET", "/admin/v1/events?kind=refusal&subject=team/search/tpm&limit=3", "")
+	wantJSON(t, body, `{"events":[{"id":"e","time":"2026-11-29T12:00:00Z","kind":"refusal","team":"search","subject":"team/search/tpm","actor":"","count":2,"detail":""}]}`)
+	if g.events.Kind != "refusal" || g.events.Subject != "team/search/tpm" || g.events.Limit != 3 || g.events.Teams != nil {
+		t.Errorf("asked for %+v", g.events)
+	}
+	g.Accounts = []Account{{Name: "ads", SHA256: sha256.Sum256([]byte("ads")), Role: Viewer, Teams: []string{"ads"}}}
+	g.ask(t, "GET", "/admin/v1/events?team=search", "", "Authorization", "Bearer ads")
+	if g.events.Teams == nil || len(g.events.Teams) != 0 {
+		t.Errorf("of another team: asked for %v, want no team", g.events.Teams)
+	}
+	if res, _ := g.ask(t, "GET", "/admin/v1/events?limit=0", "", "Authorization", "Bearer ads"); res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a page of nothing: status %d, want 400", res.StatusCode)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"llmgw/internal/books"
 	"llmgw/internal/config"
 	"llmgw/internal/proxy"
 )
@@ -76,6 +77,7 @@ func (a *App) Reload(ctx context.Context) error {
 		a.log.Error("the new configuration is refused, the old one stays", "error", err.Error())
 		return err
 	}
+	a.books.Note(books.Event{Kind: "reload", Subject: a.options.ConfigFile})
 	a.log.Info("configuration reloaded", "config", a.options.ConfigFile)
 	return nil
 }

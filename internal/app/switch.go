@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"llmgw/internal/books"
 	"llmgw/internal/proxy"
 )
 
@@ -31,6 +32,7 @@ func (e enforcement) SetMode(ctx context.Context, mode string) error {
 // the store can be told.
 func (a *App) turnSwitch(ctx context.Context, mode proxy.Enforcement, by string) {
 	a.enforce(mode, by)
+	a.books.Note(books.Event{Kind: "switch", Actor: by, Detail: string(mode)})
 	a.untold.Store(&mode)
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
