@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"llmgw/internal/database"
 )
 
 // postTimeout bounds one transaction.
@@ -89,11 +91,11 @@ func (b *Books) post(ctx context.Context, instance string, items []item) error {
 	if err := w.take(items); err != nil {
 		return err
 	}
-	if err := insertRecords(ctx, tx, w.records); err != nil {
+	if err := b.insertRecords(ctx, tx, w.records); err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
 	for _, table := range tables {
-		if err := addTotals(ctx, tx, table.name, w.totals.coarser(table.span)); err != nil {
+		if err := b.addTotals(ctx, tx, table.name, w.totals.coarser(table.span)); err != nil {
 			return fmt.Errorf("write %s: %w", table.name, err)
 		}
 	}
@@ -126,7 +128,7 @@ func (b *Books) unposted(ctx context.Context, tx *sql.Tx, instance string, items
 // rowsPerStatement bounds a statement; both databases take this many parameters.
 const rowsPerStatement = 100
 
-func insertRecords(ctx context.Context, tx *sql.Tx, records []*Record) error {
+func (b *Books) insertRecords(ctx context.Context, tx *sql.Tx, records []*Record) error {
 	head := "INSERT INTO requests (" + strings.Join(columns, ", ") + ") VALUES "
 	args := make([]any, 0, rowsPerStatement*len(columns))
 	return inChunks(records, func(chunk []*Record) error {
@@ -134,7 +136,7 @@ func insertRecords(ctx context.Context, tx *sql.Tx, records []*Record) error {
 		for _, r := range chunk {
 			args = r.values(args)
 		}
-		_, err := tx.ExecContext(ctx, head+placeholders(len(chunk), len(columns)), args...)
+		_, err := tx.ExecContext(ctx, head+b.placeholders(len(chunk), len(columns)), args...)
 		return err
 	})
 }
@@ -148,7 +150,7 @@ func onConflict(table string) string {
 	return " ON CONFLICT (facet, at, team, key_id, model, provider, outcome, value) DO UPDATE SET " + strings.Join(set, ", ")
 }
 
-func addTotals(ctx context.Context, tx *sql.Tx, table string, t totals) error {
+func (b *Books) addTotals(ctx context.Context, tx *sql.Tx, table string, t totals) error {
 	head := "INSERT INTO " + table + " (" + strings.Join(keyColumns, ", ") + ", " + strings.Join(sumColumns, ", ") + ") VALUES "
 	width := len(keyColumns) + len(sumColumns)
 	args := make([]any, 0, rowsPerStatement*width)
@@ -161,7 +163,7 @@ func addTotals(ctx context.Context, tx *sql.Tx, table string, t totals) error {
 				args = append(args, *f)
 			}
 		}
-		_, err := tx.ExecContext(ctx, head+placeholders(len(chunk), width)+onConflict(table), args...)
+		_, err := tx.ExecContext(ctx, head+b.placeholders(len(chunk), width)+onConflict(table), args...)
 		return err
 	})
 }
@@ -177,21 +179,26 @@ func inChunks[T any](all []T, do func([]T) error) error {
 	return nil
 }
 
-// placeholders is ($1, $2), ($3, $4) … for rows of width columns.
-func placeholders(rows, width int) string {
-	var b strings.Builder
+// placeholders is ($1, $2), ($3, $4) … for rows of width columns. SQLite gets plain
+// question marks: it looks for each name among all those before.
+func (b *Books) placeholders(rows, width int) string {
+	var text strings.Builder
 	for n := range rows * width {
 		switch {
 		case n == 0:
-			b.WriteByte('(')
+			text.WriteByte('(')
 		case n%width == 0:
-			b.WriteString("), (")
+			text.WriteString("), (")
 		default:
-			b.WriteByte(',')
+			text.WriteByte(',')
 		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(n + 1))
+		if b.db.Kind() != database.Postgres {
+			text.WriteByte('?')
+			continue
+		}
+		text.WriteByte('$')
+		text.WriteString(strconv.Itoa(n + 1))
 	}
-	b.WriteByte(')')
-	return b.String()
+	text.WriteByte(')')
+	return text.String()
 }
