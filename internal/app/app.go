@@ -7,6 +7,7 @@
 //	books.go        the books and their database
 //	rules.go        from the configuration to what the parts take
 //	demo.go         the embedded default with its simulated provider
+//	ratelimit.go    Envoy's rate limit service
 //	listen.go       listeners, servers, and the order of stopping
 //	certificate.go  what the data plane shows over TLS
 //	reload.go       a new configuration, by signal, by change, by the admin plane
@@ -31,6 +32,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"llmgw/internal/admission"
 	"llmgw/internal/books"
@@ -108,6 +111,9 @@ type App struct {
 
 	passKey []byte // signs the dashboard's cookies where there is no admin token
 
+	rls         *grpc.Server                    // Envoy's rate limit service; nil: there is none
+	descriptors atomic.Pointer[descriptorRules] // what it counts, as last made
+
 	drift atomic.Int64 // limits of this file that another gateway's newer file has changed
 
 	unreadable string // what synchronize last told of blocks that cannot be read
@@ -127,7 +133,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	a.file.Store(c)
 	a.config.Store(c) // the parts read it as soon as they are made
 	for _, step := range []func(context.Context, *config.Config) error{
-		a.makeDemo, a.makeTelemetry, a.makeDatabase, a.makeStore, a.makeLedger, a.makeGateway, a.startKeeper, a.listen,
+		a.makeDemo, a.makeTelemetry, a.makeDatabase, a.makeStore, a.makeLedger, a.makeGateway, a.startKeeper, a.listen, a.listenRatelimit,
 	} {
 		if err := step(ctx, c); err != nil {
 			return nil, errors.Join(err, a.close(ctx))

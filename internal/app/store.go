@@ -85,6 +85,7 @@ func (a *App) startKeeper(context.Context, *config.Config) error {
 // limiter decides about limits: failover's, or lease's before it.
 type limiter interface {
 	proxy.Limiter
+	Return(ctx context.Context, lines []budget.Line) error
 	Up() bool
 	Open() int
 	Unwritten() int

@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"internal/fleet/...", "internal/budget/failover", "internal/admission"},
 	{"internal/tenant", "internal/alerts", "internal/estimate/...", "internal/upstream/...", "internal/books", "internal/budget/lease"},
 	{"internal/ledger", "internal/charge"},
-	{"internal/proxy", "internal/admin"},
+	{"internal/proxy", "internal/admin", "internal/ratelimit"},
 	{"internal/config"},
 	{"internal/fakellm", "internal/sim"},
 	{"internal/app"},

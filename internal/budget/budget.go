@@ -167,6 +167,9 @@ type Correction struct {
 	// Anew makes the counter as if nobody had used it but for what is open; AtMost
 	// is ignored then.
 	Anew bool
+	// Return gives back this much of what the present period, or the bucket, has used;
+	// the rest is ignored then. Sliding logs and slots give nothing back. 0: nothing.
+	Return int64
 }
 
 // Epoch is one life of one gateway process: instance id and start. Records

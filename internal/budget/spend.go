@@ -105,6 +105,15 @@ func (c *Counter) Correct(atMost, pause, now int64) {
 	}
 }
 
+// Return gives back n of what was used: of a period the present one's.
+func (c *Counter) Return(n, now int64) {
+	if c.kind == kindLog || c.kind == kindSlots {
+		return
+	}
+	alg := c.kind.algorithm()
+	alg.refund(c, alg.use(c, 0, now), n)
+}
+
 // Restart makes the counter, under r, as if nobody had used it but for what is open:
 // that stays reserved, and can be settled. It has all that it can have, also if a
 // new counter has nothing. b bounds r's period.

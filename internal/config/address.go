@@ -9,6 +9,14 @@ import (
 	"strings"
 )
 
+// addressOrNothing is a listenAddress, or empty.
+func addressOrNothing(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	return listenAddress(s)
+}
+
 // listenAddress reads host:port, of which the host may be empty.
 func listenAddress(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)

@@ -34,6 +34,7 @@ type Config struct {
 	Providers   []Provider
 	Models      []Model
 	Alerts      Alerts
+	Descriptors []Descriptor    // what Envoy's rate limit service counts
 	Limits      []*budget.Limit // of the whole gateway
 	Passthrough []Passthrough
 	Teams       []Team
@@ -86,6 +87,9 @@ type Server struct {
 	// Socket is the path of a unix socket that serves what Listen does; empty:
 	// none. SocketKey is the id of the key of requests over it that bring none.
 	Socket, SocketKey string
+	// RatelimitListen is where Envoy's rate limit service is; empty: nowhere.
+	RatelimitListen string
+	RatelimitTLS    TLS
 }
 
 // Admin is somebody who may use the admin port, known by the hash of a token.

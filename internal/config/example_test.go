@@ -87,10 +87,10 @@ func TestTheExampleHasEveryKey(t *testing.T) {
 	}
 	const stranger = "an_unknown_key_like_no_other"
 	var objects []*node
-	bounds := map[*node]bool{} // of prices: the classes of tokens again
+	bounds := map[*node]bool{} // of prices: the classes of tokens again; and names of people's own
 	walk(root, func(n *node) {
 		for _, e := range n.entries {
-			bounds[e.value] = e.key.text == "200000"
+			bounds[e.value] = e.key.text == "200000" || e.key.text == "match"
 		}
 		if n.kind == object && !bounds[n] {
 			objects = append(objects, n)
@@ -181,7 +181,7 @@ func withoutExamples(c *Config) Config {
 	small.Server.Admins, small.Alerts = nil, Alerts{}
 	small.Store.Kind = "memory"
 	small.Providers, small.Models, small.Teams = nil, nil, nil
-	small.Limits, small.Passthrough, small.Warnings = nil, nil, nil
+	small.Limits, small.Passthrough, small.Warnings, small.Descriptors = nil, nil, nil, nil
 	return small
 }
 
@@ -243,6 +243,7 @@ func TestTheExampleMeansWhatItSays(t *testing.T) {
 		{"passthrough", c.Passthrough, []Passthrough{
 			{"/v1/files", []string{"GET", "POST"}, "openai", 1, 100}, {"/v1/batches/{id}/cancel", []string{"POST"}, "openai", 1, 0}, {"/v1/batches/**", []string{"GET"}, "openai", 1, 0},
 		}},
+		{"descriptors", c.Descriptors, []Descriptor{{"llm", map[string]string{"team": "*", "model": "*"}, []string{"team/{team}/tpm"}, ChargeBefore}}},
 		{"team's models", c.Teams[0].Models, []string{"gpt-4o", "claude-sonnet"}},
 		{"monthly", c.Teams[0].Limits[3].Amount, int64(500_000_000)},
 		{"monthly's zone", c.Teams[0].Limits[3].Location.String(), "Europe/Athens"},

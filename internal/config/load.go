@@ -114,6 +114,7 @@ func (d *decoder) config(root *node) *Config {
 		"limits":      func(n *node) { d.limitList(n, &c.Limits, gatewayPlace()) },
 		"passthrough": setList(d, &c.Passthrough, d.passthrough),
 		"teams":       setList(d, &c.Teams, d.team),
+		"descriptors": setList(d, &c.Descriptors, d.descriptor),
 	})
 	return c
 }

@@ -109,7 +109,7 @@ func comment(parts ...string) string {
 }
 
 // open are objects whose names are people's own.
-var open = []string{"above", "tiers"}
+var open = []string{"above", "tiers", "match"}
 
 func (s *shape) json() map[string]any {
 	json := map[string]any{}

@@ -35,6 +35,8 @@ server:
   ip_prefix: {v4: 24, v6: 56}
   socket: /run/llmgw.sock
   socket_key: ci
+  ratelimit_listen: ":8081"
+  ratelimit_tls: {cert_file: r.pem, key_file: rk.pem}
 teams: [{name: search}]
 `).Server
 	want := Server{
@@ -45,7 +47,7 @@ teams: [{name: search}]
 		DrainDelay:     time.Second, ShutdownGrace: 2 * time.Second, OnClientGone: DrainAnswer,
 		Drain: Drain{MaxTime: 3 * time.Second, MaxBytes: 4}, ExposeUpstreamLimits: true,
 		TLS: TLS{CertFile: "c.pem", KeyFile: "k.pem"}, AdminTLS: TLS{CertFile: "ac.pem", KeyFile: "ak.pem"},
-		AdminHosts: []string{"gateway.example"}, MaxConnections: 7, IPPrefix: IPPrefix{V4: 24, V6: 56}, Socket: "/run/llmgw.sock", SocketKey: "ci",
+		AdminHosts: []string{"gateway.example"}, MaxConnections: 7, IPPrefix: IPPrefix{V4: 24, V6: 56}, Socket: "/run/llmgw.sock", SocketKey: "ci", RatelimitListen: ":8081", RatelimitTLS: TLS{CertFile: "r.pem", KeyFile: "rk.pem"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

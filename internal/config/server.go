@@ -45,10 +45,12 @@ func (d *decoder) server(s *Server) func(*node) {
 			"tls":                    d.tls(&s.TLS),
 			"admin_tls":              d.tls(&s.AdminTLS),
 
-			"admin_hosts": setList(d, &s.AdminHosts, func(h *string) func(*node) { return set(d, h, hostName) }),
-			"ip_prefix":   d.ipPrefix(&s.IPPrefix),
-			"socket":      set(d, &s.Socket, wordOrNothing),
-			"socket_key":  set(d, &s.SocketKey, wordOrNothing),
+			"admin_hosts":      setList(d, &s.AdminHosts, func(h *string) func(*node) { return set(d, h, hostName) }),
+			"ip_prefix":        d.ipPrefix(&s.IPPrefix),
+			"ratelimit_listen": set(d, &s.RatelimitListen, addressOrNothing),
+			"ratelimit_tls":    d.tls(&s.RatelimitTLS),
+			"socket":           set(d, &s.Socket, wordOrNothing),
+			"socket_key":       set(d, &s.SocketKey, wordOrNothing),
 
 			"max_connections_per_address": set(d, &s.MaxConnections, small(0, 1_000_000)),
 		})

@@ -29,7 +29,7 @@ type Open func(t *testing.T) (budget.Store, Advance)
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	var all []testCase
-	for _, group := range [][]testCase{bucketCases, slidingCases, calendarCases, windowCases, claimCases, requestCases, lifecycleCases, epochCases, outsideCases, propertyCases} {
+	for _, group := range [][]testCase{bucketCases, slidingCases, calendarCases, windowCases, claimCases, requestCases, lifecycleCases, epochCases, outsideCases, returnCases, propertyCases} {
 		all = append(all, group...)
 	}
 	for _, c := range all {

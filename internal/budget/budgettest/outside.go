@@ -55,3 +55,24 @@ var outsideCases = []testCase{
 		}
 	}},
 }
+
+var returnCases = []testCase{
+	{"what was used is given back, up to all of it", func(b *table) {
+		monthly := with(bucket("monthly", 1000), func(l *budget.Limit) {
+			l.Period, l.Algorithm, l.Burst, l.Bank, l.Location = budget.Month, budget.CalendarUsage, 0, 0, time.UTC
+		})
+		tpm := with(bucket("tpm", 1000), func(l *budget.Limit) { l.Amount = 1 }) // next to no refill
+		for _, l := range []*budget.Limit{monthly, tpm} {
+			id := b.grant(line(l, 300))
+			b.settle(id, []budget.Line{line(l, 300)}, 300)
+			for _, s := range []struct{ n, want int64 }{{100, 800}, {5000, 1000}} {
+				if err := b.store.Correct(b.t.Context(), []budget.Correction{{Line: line(l, 0), Return: s.n}}); err != nil {
+					b.t.Fatal(err)
+				}
+				if got := b.read(l).Remaining; got != s.want {
+					b.t.Errorf("%s: %d are left after %d came back, want %d", l.Name, got, s.n, s.want)
+				}
+			}
+		}
+	}},
+}

@@ -43,6 +43,25 @@ func (a adopted) Settle(used []int64) {
 func (a adopted) Sent([]int64)   {}
 func (a adopted) Report([]int64) {}
 
+// Return gives back what each line's counter has used, by the line's amount. It
+// blocks until ctx ends at most.
+func (l *Limiter) Return(ctx context.Context, lines []budget.Line) error {
+	if !l.Up() {
+		return errAway
+	}
+	all := make([]budget.Correction, len(lines))
+	for i, line := range lines {
+		all[i] = budget.Correction{Line: line, Return: line.Amount}
+	}
+	start := time.Now()
+	err := l.store.Correct(ctx, all)
+	l.observer.StoreCall("correct", time.Since(start), err)
+	if err != nil {
+		return fmt.Errorf("give back to %d counters: %w", len(lines), err)
+	}
+	return nil
+}
+
 // Progress tells the store at once what open reservations have used so far, and
 // how long they live. It blocks until ctx ends at most.
 func (l *Limiter) Progress(ctx context.Context, p []budget.Progress) error {

@@ -106,6 +106,10 @@ func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) er
 			c.Restart(budget.RulesOf(k.Line.Limit), budget.BoundsOf(k.Line.Limit, now), now)
 			continue
 		}
+		if k.Return > 0 {
+			c.Return(min(k.Return, budget.MaxExact), now)
+			continue
+		}
 		c.Correct(k.AtMost, budget.CeilMS(k.Pause), now)
 	}
 	return nil

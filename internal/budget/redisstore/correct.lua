@@ -5,7 +5,7 @@
 -- ARGV[1]          the time in ms, or 0 for Redis's own
 -- ARGV[2]          RULES of each counter
 -- ARGV[3]          for each: the most that may be left (-1: as it is; -2: begin
---                  anew), a pause in ms
+--                  anew; -3: give back), a pause in ms, or how much to give back
 -- returns          the time
 --
 -- The same in Go: budget/counter.go, Correct.
@@ -18,6 +18,12 @@ for i = 2, #KEYS do
   local at_most, pause = unpack_struct('<dd', ARGV[3], (i - 2) * 16 + 1)
   if at_most == -2 then
     restart(c, rules_at(rules, i - 1), now)
+  elseif at_most == -3 then
+    if c.kind ~= LOG and c.kind ~= SLOTS then
+      local _, mark = charge(c, 0, now)
+      refund(c, mark, pause)
+      c.changed = true
+    end
   else
     correct(c, at_most, pause, now)
   end

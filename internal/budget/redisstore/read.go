@@ -49,8 +49,12 @@ func (s *Store) Read(ctx context.Context, lines []budget.Line) ([]budget.LineSta
 	return states, time.UnixMilli(at), nil
 }
 
-// anew is what correct.lua takes for a counter that begins anew.
-const anew = -2
+// anew is what correct.lua takes for a counter that begins anew, and giveBack for
+// one of whose use some is given back.
+const (
+	anew     = -2
+	giveBack = -3
+)
 
 // Correct implements budget.Store.
 func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) error {
@@ -58,6 +62,9 @@ func (s *Store) Correct(ctx context.Context, corrections []budget.Correction) er
 	for i, c := range corrections {
 		r := s.rulesOf(c.Line.Limit)
 		numbers := []int64{min(max(c.AtMost, -1), budget.MaxExact), budget.CeilMS(c.Pause)}
+		if c.Return > 0 {
+			numbers = []int64{giveBack, min(c.Return, budget.MaxExact)}
+		}
 		if c.Anew {
 			numbers = []int64{anew, 0}
 		}
