@@ -31,7 +31,7 @@ func (m *moody) RoundTrip(r *http.Request) (*http.Response, error) {
 		a.status = 500
 	case n < 18:
 		a.status, a.header = 429, map[string]string{"Retry-After-Ms": "300"}
-	case n < 22:
+	case n == 18 && rand.IntN(10) == 0: // seldom: it bars a key for a minute
 		a.status, a.body = 429, spentBody
 	case n < 26:
 		a.status = 400
