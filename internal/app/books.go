@@ -19,6 +19,10 @@ const migrateAgain = time.Second
 // A PostgreSQL that is away holds no start up: it is tried again until it answers.
 func (a *App) makeDatabase(ctx context.Context, c *config.Config) error {
 	db, err := database.Open(database.Config{Kind: database.Kind(c.Records.Kind), Path: c.Records.Path, URL: c.Records.URL})
+	if err != nil && !c.Records.Chosen {
+		a.log.Warn("the books are kept in memory and end with this process", "error", err.Error())
+		db, err = database.Open(database.Config{Kind: database.Memory})
+	}
 	if err != nil {
 		return err
 	}
@@ -44,7 +48,7 @@ func (a *App) makeBooks(c *config.Config) error {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	spool := c.Records.Spool.Path
-	if c.Records.Kind == string(database.Memory) {
+	if a.database.Kind() == database.Memory {
 		spool = ""
 	}
 	b, err := books.New(books.Config{

@@ -179,7 +179,7 @@ func withoutExamples(c *Config) Config {
 	small := *c
 	small.Server.TrustedProxies, small.Server.AdminToken, small.Server.AdminHosts = nil, "", nil
 	small.Server.Admins, small.Alerts = nil, Alerts{}
-	small.Store.Kind = "memory"
+	small.Store.Kind, small.Records.Chosen = "memory", false
 	small.Providers, small.Models, small.Teams = nil, nil, nil
 	small.Limits, small.Passthrough, small.Warnings, small.Descriptors = nil, nil, nil, nil
 	return small

@@ -11,6 +11,9 @@ import (
 // Records says where the books are kept: a record of each request, and totals.
 type Records struct {
 	Kind string // memory, sqlite or postgres
+	// Chosen reports whether the file says where: what is only the default may be
+	// memory instead, in a directory that cannot be written to.
+	Chosen bool
 	// Path is the SQLite file, URL where PostgreSQL is.
 	Path, URL string
 	Requests  string // which requests keep a record of their own: all, refused or none
@@ -71,6 +74,7 @@ func (d *decoder) records(r *Records) func(*node) {
 		if len(d.problems) > before {
 			return
 		}
+		r.Chosen = n.value("kind") != nil || n.value("path") != nil
 		if r.Kind == "postgres" && r.URL == "" {
 			d.fail(n.at("url"), "records of kind postgres need a url, such as postgres://llmgw@db.internal/llmgw")
 		}
