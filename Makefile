@@ -4,7 +4,7 @@ GO      ?= go
 BIN     := bin/llmgw
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -X main.release=$(VERSION) -X main.commit=$(COMMIT)
+LDFLAGS := -s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 5s
 
