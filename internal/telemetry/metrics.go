@@ -234,11 +234,8 @@ func (m *Metrics) registerProcess(r *prometheus.Registry, build Build) {
 }
 
 // Native histograms stand beside the classic ones, for a Prometheus that asks for
-// them: buckets of 10 %, a bounded number of them.
-const (
-	nativeFactor  = 1.1
-	nativeBuckets = 100
-)
+// them: buckets of nativeFactor, a bounded number of them.
+const nativeBuckets = 100
 
 func counters(r *prometheus.Registry, name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

@@ -27,6 +27,7 @@ package bpe
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -39,7 +40,7 @@ type Encoding struct {
 	vocab    *vocabulary
 	// idle are counters that nobody uses now. Counting takes one out, or makes
 	// one, and puts it back.
-	idle sync.Pool
+	idle idle
 }
 
 // lazily are the encodings, each built when first asked for and then kept.
@@ -131,10 +132,37 @@ func (e *Encoding) Append(ids []uint32, text []byte) []uint32 {
 }
 
 func (e *Encoding) take() *counter {
-	if c, ok := e.idle.Get().(*counter); ok {
+	if c := e.idle.take(); c != nil {
 		return c
 	}
 	return newCounter(e.split, e.vocab)
 }
 
-func (e *Encoding) give(c *counter) { e.idle.Put(c) }
+func (e *Encoding) give(c *counter) { e.idle.give(c) }
+
+// idle are counters that nobody uses, as many as there are processors at most.
+type idle struct {
+	mu   sync.Mutex
+	free []*counter
+}
+
+// take takes one out; nil: there is none.
+func (i *idle) take() *counter {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	last := len(i.free) - 1
+	if last < 0 {
+		return nil
+	}
+	c := i.free[last]
+	i.free = i.free[:last]
+	return c
+}
+
+func (i *idle) give(c *counter) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.free) < runtime.GOMAXPROCS(0) {
+		i.free = append(i.free, c)
+	}
+}
