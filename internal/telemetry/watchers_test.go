@@ -71,6 +71,12 @@ func TestDashboardsAndRulesNameOnlyWhatExists(t *testing.T) {
 }
 
 func TestEveryAlertSaysWhatToDo(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(configs, "..", "docs", "runbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbook := string(raw)
+	alerts := 0
 	for _, r := range rules(t) {
 		if r.Alert == "" {
 			continue
@@ -81,6 +87,20 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["action"] == "" {
 			t.Errorf("%s: annotations %v", r.Alert, r.Annotations)
 		}
+		alerts++
+		if want := "docs/runbook.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+			t.Errorf("%s: runbook_url is %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
+		}
+		_, section, found := strings.Cut(runbook, "\n## "+r.Alert+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, part := range []string{"**Means.**", "**Look at.**", "**Do.**"} {
+			if !found || !strings.Contains(section, part) {
+				t.Errorf("docs/runbook.md: the section of %s lacks %s", r.Alert, part)
+			}
+		}
+	}
+	if sections := strings.Count(runbook, "\n## "); sections != alerts {
+		t.Errorf("docs/runbook.md has %d sections for %d alerts", sections, alerts)
 	}
 }
 
