@@ -15,5 +15,6 @@ COPY --from=build /llmgw /llmgw
 USER 65532:65532
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=6s --start-period=10s CMD ["/llmgw", "healthcheck"]
 ENTRYPOINT ["/llmgw"]
 CMD ["serve", "--config", "/etc/llmgw/llmgw.yaml"]

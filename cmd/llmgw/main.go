@@ -46,6 +46,7 @@ func commands() []command {
 		{"estimate", "[--model M] [--path P] [--config FILE] [--json] [FILE]", "estimate the tokens of a request body, which is in FILE or comes on stdin", estimateBody},
 		{"provider", "[--listen A] [--rpm N] [--tpm N] [--window 1s] …", "run the simulated provider", provider},
 		{"simulate", "[--nodes N] [--limit L] [--load R] [--tpm T] …", "play a limit on virtual time before it is deployed: algorithms, large requests, held reservations, fleets, an absent store", simulate},
+		{"healthcheck", "[URL]", "ask whether a gateway is ready, at URL or on the port of LLMGW_LISTEN, 8080 by default; for images without a shell", healthcheck},
 		{"version", "", "show version, commit and Go version", version},
 	}
 }
