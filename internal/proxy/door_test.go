@@ -128,6 +128,10 @@ func TestAPathWithOneVersionTooManyOrTooFewIsServedAsWhatItMeans(t *testing.T) {
 		{"gemini", "/v1alpha/models/m:countTokens", `{"contents":[]}`, "POST /v1alpha/models/m:countTokens"},
 		{"gemini", "/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`, "POST /v1beta/models/m:streamGenerateContent?alt=sse"},
 		{"gemini", "/v1/v1beta/models/m%3AgenerateContent", `{"contents":[]}`, "POST /v1beta/models/m:generateContent"},
+		{"gemini", "/v1beta/v1beta/models/m:generateContent", `{"contents":[]}`, "POST /v1beta/models/m:generateContent"},
+		{"gemini", "/v1alpha/v1alpha/models/m:countTokens", `{"contents":[]}`, "POST /v1alpha/models/m:countTokens"},
+		{"gemini", "/v1beta/v1/models/m:generateContent", `{"contents":[]}`, "POST /v1/models/m:generateContent"},
+		{"cohere", "/v2/v2/chat", `{"model":"m","messages":[]}`, "POST /v2/chat"},
 		{"bedrock", "/v1/model/m/converse", `{"messages":[]}`, "POST /model/m/converse"},
 		{"bedrock", "/model/m/count-tokens", `{"input":{"converse":{"messages":[]}}}`, "POST /model/m/count-tokens"},
 		{"ollama", "/v1/api/chat", `{"model":"m","messages":[],"stream":false}`, "POST /api/chat"},
@@ -168,6 +172,21 @@ func TestAPathThatIsNearlyOneIsToldWhichOne(t *testing.T) {
 			_, meant, found := strings.Cut(got.body, "Did you mean ")
 			if found != (want != "") || !strings.HasPrefix(meant, want) {
 				t.Errorf("%s: got %q, want it to name %q", path, got.body, want)
+			}
+		}
+	})
+}
+
+func TestALostRequestIsRefusedInTheShapeOfWhatItMeans(t *testing.T) {
+	inHouse(t, setting{}, says("application/json", "{}"), func(h *house) {
+		for path, sign := range map[string]string{
+			"/api/v1/chat/completions":         `"code":"not_found"`,
+			"/api/v1/messages":                 `"type":"error"`,
+			"/api/v1beta/models/m:countTokens": `"status":"NOT_FOUND"`,
+			"/api/chatt":                       `{"error":"`,
+		} {
+			if got := h.ask(path, "{}"); got.status != 404 || !strings.Contains(got.body, sign) {
+				t.Errorf("%s: got %d %s, want %s", path, got.status, got.body, sign)
 			}
 		}
 	})

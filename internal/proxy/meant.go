@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,6 +13,9 @@ import (
 
 // apiVersion is what clients have in a base URL too often, or not at all.
 const apiVersion = "/v1"
+
+// apiVersions are those that they have there too often.
+var apiVersions = []string{apiVersion, "/v1beta", "/v1alpha", "/v2"}
 
 // paths are the patterns of all that is served, each once.
 func (g *Gateway) paths() []string {
@@ -38,8 +40,10 @@ func (g *Gateway) paths() []string {
 // meantPath returns the known path that a client with a wrong base URL means: one
 // version more than path has, or one less. ok is false if there is none.
 func meantPath(known []string, path string) (meant string, ok bool) {
-	if rest, found := strings.CutPrefix(path, apiVersion); found && isKnown(known, rest) {
-		return rest, true
+	for _, version := range apiVersions {
+		if rest, found := strings.CutPrefix(path, version); found && isKnown(known, rest) {
+			return rest, true
+		}
 	}
 	return apiVersion + path, isKnown(known, apiVersion+path)
 }
@@ -61,12 +65,15 @@ func unescaped(path string) string {
 
 // notFound refuses a path at which there is nothing, with the known one that is
 // most like it.
-func notFound(known []string, r *http.Request) error {
-	message := "There is nothing at this path."
-	if meant, ok := resembling(known, r.URL.EscapedPath()); ok {
-		message += fmt.Sprintf(" Did you mean %s?", meant)
+func notFound(known []string) func(path string) (like string, err error) {
+	return func(path string) (string, error) {
+		message := "There is nothing at this path."
+		if meant, ok := resembling(known, path); ok {
+			message += fmt.Sprintf(" Did you mean %s?", meant)
+			path = meant
+		}
+		return path, &fault.Error{Code: fault.NotFound, Message: message, NoRetry: true}
 	}
-	return &fault.Error{Code: fault.NotFound, Message: message, NoRetry: true}
 }
 
 // maxMeant is the longest path of which a known one is looked for, in bytes.
@@ -77,6 +84,11 @@ const maxMeant = 200
 func resembling(known []string, path string) (meant string, ok bool) {
 	if len(path) > maxMeant {
 		return "", false
+	}
+	for i := range path {
+		if path[i] == '/' && isKnown(known, path[i:]) {
+			return path[i:], true
+		}
 	}
 	plain := make([]string, 0, len(known))
 	for _, pattern := range known {

@@ -76,7 +76,7 @@ func (g *Gateway) routeOutside(e *gin.Engine) {
 	at(http.MethodPost, "estimate", (*outsideCall).estimate)
 	e.POST(OutsidePath+"reservations:batch", func(c *gin.Context) {
 		if c.Param("batch") != ":batch" {
-			g.unrouted(func() error { return notFound(nil, c.Request) })(c)
+			g.unrouted(notFound(nil))(c)
 			return
 		}
 		g.serveOutside(c.Writer, c.Request, "", (*outsideCall).batch)

@@ -56,7 +56,7 @@ func (g *Gateway) Handler() http.Handler {
 			e.HandleContext(c)
 			return
 		}
-		g.unrouted(func() error { return notFound(known, c.Request) })(c)
+		g.unrouted(notFound(known))(c)
 	})
 	e.NoMethod(g.unrouted(notAllowed))
 	return e
@@ -110,7 +110,7 @@ func (g *Gateway) handle(d dialect.Dialect, endpoints []dialect.Endpoint) gin.Ha
 			g.serve(c.Writer, c.Request, rt, params)
 			return
 		}
-		g.unrouted(func() error { return notFound(nil, c.Request) })(c)
+		g.unrouted(notFound(nil))(c)
 	}
 }
 
@@ -180,13 +180,14 @@ func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.refuse(w, rec, err)
 }
 
-func notAllowed() error {
-	return &fault.Error{Code: fault.MethodNotAllowed, Message: "This path does not take this method.", NoRetry: true}
+func notAllowed(path string) (like string, err error) {
+	return path, &fault.Error{Code: fault.MethodNotAllowed, Message: "This path does not take this method.", NoRetry: true}
 }
 
 // unrouted relays what is configured to pass through, and refuses the rest,
-// which is counted under one endpoint.
-func (g *Gateway) unrouted(refusal func() error) gin.HandlerFunc {
+// which is counted under one endpoint. refusal returns why, and the known path
+// in the shape of whose API to say so.
+func (g *Gateway) unrouted(refusal func(path string) (like string, err error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		rules := g.rules.Load()
 		if p, ok := rules.passthrough(c.Request); ok {
@@ -194,15 +195,15 @@ func (g *Gateway) unrouted(refusal func() error) gin.HandlerFunc {
 			g.serve(c.Writer, c.Request, g.passRoute(p, c.Request.Method), nil)
 			return
 		}
-		rt := route{dialect: g.dialectOf(c.Request.URL.Path), endpoint: dialect.Endpoint{Pattern: "other"}}
+		like, err := refusal(c.Request.URL.EscapedPath())
+		rt := route{dialect: g.dialectOf(like), endpoint: dialect.Endpoint{Pattern: "other"}}
 		rec := g.begin(c.Writer, c.Request, rt)
 		defer g.record(rec)
 		if methods := rules.passed(c.Request.URL.EscapedPath()); len(methods) > 0 {
 			c.Header("Allow", strings.Join(append(methods, c.Writer.Header()["Allow"]...), ", "))
-			g.refuse(c.Writer, rec, notAllowed())
-			return
+			_, err = notAllowed(like)
 		}
-		g.refuse(c.Writer, rec, refusal())
+		g.refuse(c.Writer, rec, err)
 	}
 }
 
