@@ -66,10 +66,9 @@ func (a *App) Reload(ctx context.Context) error {
 		return errNoFile
 	}
 	old := a.file.Load()
-	a.files = statAll(a.files) // before they are read: a later change is one
-	c, err := config.LoadAfter(a.options.ConfigFile, os.LookupEnv, old.Version)
+	c, files, err := config.LoadAfter(a.options.ConfigFile, os.LookupEnv, old.Version)
+	a.files = files // as they were before they were read: a later change is one
 	if err == nil {
-		a.files = c.Files
 		err = a.apply(ctx, old, c)
 	}
 	a.metrics.ConfigReloaded(err == nil)

@@ -2,6 +2,8 @@ package blackbox
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -141,8 +143,22 @@ func TestJ3ABadConfigurationIsRefusedWholeAndTheOldOneStays(t *testing.T) {
 	}
 	w.WriteConfig(strings.Replace(good, "amount: 1000,", "amount: 3000,", 1))
 	w.Eventually("taken up", 10*time.Second, func() bool { return w.Limit("search", "tokens").Amount == 3000 })
+	// A file that is included for the first time, and broken, is looked at again.
+	part := filepath.Join(t.TempDir(), "part.yaml")
+	putFile(t, part, "teams: [")
+	w.WriteConfig("include: [" + part + "]\n" + strings.Replace(good, "amount: 1000,", "amount: 3000,", 1))
+	w.Eventually("refused", 10*time.Second, func() bool { return w.Metrics().Sum("llmgw_config_last_reload_successful") == 0 })
+	putFile(t, part, "teams: [{name: included}]")
+	w.Eventually("corrected", 10*time.Second, func() bool { return w.Metrics().Sum("llmgw_config_last_reload_successful") == 1 })
 	if got := w.Limit("search", "tokens").Remaining; got != 3000-float64(spent+2) {
 		t.Errorf("got %v left after the reload, want the used amount kept: %d", got, 3000-(spent+2))
 	}
 	w.settled()
+}
+
+func putFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -21,10 +21,10 @@ type loader struct {
 // not readable. The error says why there is no text.
 func (l *loader) load(path string) (*node, []Problem, error) {
 	src, read, err := readFile(path, maxFileBytes)
+	l.files = append(l.files, read)
 	if err != nil {
 		return nil, nil, err
 	}
-	l.files = append(l.files, read)
 	l.changed = max(l.changed, read.Changed.UnixMilli())
 	root, problems := readTree(path, src)
 	if root == nil {
@@ -72,7 +72,7 @@ func (l *loader) include(path string, root *node) []Problem {
 		if n.kind != scalar || n.undefined {
 			continue // refused by the decoder, or already
 		}
-		names, err := l.matches(beside(path, n.text))
+		names, err := l.matches(beside(path, n.text), filepath.Dir(path))
 		if err != nil {
 			problems = append(problems, n.problem("%s: %v", show(n), err))
 		}
@@ -94,22 +94,39 @@ func (l *loader) include(path string, root *node) []Problem {
 	return problems
 }
 
-// matches lists the files of a pattern, in the order of their names. The
-// pattern's directory is watched, since a file may be added.
-func (l *loader) matches(pattern string) ([]string, error) {
-	if !strings.ContainsAny(pattern, `*?[\`) {
+// matches lists the files of a pattern, in the order of their names. home is the
+// directory of the file that includes them.
+func (l *loader) matches(pattern, home string) ([]string, error) {
+	if !isPattern(pattern) {
 		return []string{filepath.Clean(pattern)}, nil
 	}
+	l.watch(filepath.Dir(pattern), home) // before: what comes later is a change
 	names, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, err
-	}
 	slices.Sort(names)
-	if dir := filepath.Dir(pattern); !strings.ContainsAny(dir, `*?[\`) {
-		l.files = append(l.files, Stat(dir))
-	}
-	return names, nil
+	return names, err
 }
+
+// watch looks at the directories in which files that match may come and go: those
+// that dir matches, and the ones above in which such a directory may. One that is
+// gone leaves its trace only there, so a directory counts for the Version as a file
+// does. home does not: other things change there, such as the books.
+func (l *loader) watch(dir, home string) {
+	dirs := []string{dir}
+	if isPattern(dir) {
+		l.watch(filepath.Dir(dir), home)
+		dirs, _ = filepath.Glob(dir) // a bad pattern is refused as a whole
+	}
+	for _, d := range dirs {
+		state := Stat(d)
+		l.files = append(l.files, state)
+		if filepath.Clean(d) != filepath.Clean(home) && !state.Changed.IsZero() {
+			l.changed = max(l.changed, state.Changed.UnixMilli())
+		}
+	}
+}
+
+// isPattern reports whether path stands for any number of files.
+func isPattern(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 // withoutPath is the cause of an error of a file, which names the path again.
 func withoutPath(err error) error {

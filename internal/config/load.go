@@ -12,13 +12,15 @@ import (
 // relative ${file:PATH} is beside the file. The error is Errors if the file
 // could be read; the Config's Version is when the file came to be as it is.
 func Load(path string, env func(name string) (string, bool)) (*Config, error) {
-	return LoadAfter(path, env, 0)
+	c, _, err := LoadAfter(path, env, 0)
+	return c, err
 }
 
 // LoadAfter is Load for a file that takes the place of a configuration with the
 // Version before: its own is above that, also if the file is older. What is put
-// back is the newest word.
-func LoadAfter(path string, env func(name string) (string, bool), before int64) (*Config, error) {
+// back is the newest word. The files are the Config's, also of one that is in
+// error: a change of any of them may be its correction.
+func LoadAfter(path string, env func(name string) (string, bool), before int64) (*Config, []File, error) {
 	return loadNamed(path, Lookups{Env: env}, before)
 }
 
@@ -26,21 +28,22 @@ func LoadAfter(path string, env func(name string) (string, bool), before int64) 
 // file that is missing stands for 64 hexadecimal digits of its own, which are good
 // as a secret and as the hash of one, and for nothing else.
 func LoadWithoutSecrets(path string, env func(name string) (string, bool)) (*Config, error) {
-	return loadNamed(path, Lookups{Env: env, Missing: func(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }}, 0)
+	c, _, err := loadNamed(path, Lookups{Env: env, Missing: func(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))) }}, 0)
+	return c, err
 }
 
-func loadNamed(path string, names Lookups, before int64) (*Config, error) {
+func loadNamed(path string, names Lookups, before int64) (*Config, []File, error) {
 	l := &loader{names: names}
 	root, problems, err := l.load(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, l.files, fmt.Errorf("read the configuration: %w", err)
 	}
 	if root != nil {
 		problems = append(problems, l.include(path, root)...)
 	}
 	c, err := decode(root, problems, max(l.changed, before+1))
 	if err != nil {
-		return nil, err
+		return nil, l.files, err
 	}
 	for _, t := range []TLS{c.Server.TLS, c.Server.AdminTLS} {
 		if t.CertFile != "" {
@@ -49,7 +52,7 @@ func loadNamed(path string, names Lookups, before int64) (*Config, error) {
 	}
 	c.Files = l.files
 	c.Records.beside(filepath.Dir(path))
-	return c, nil
+	return c, c.Files, nil
 }
 
 // Parse reads a configuration's text; name stands for it in errors, which are

@@ -50,7 +50,7 @@ func TestWhatTakesAConfigurationsPlaceIsNewerHoweverOldTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "llmgw.yaml")
 	write(t, path, "limits: [{name: l, unit: tokens, amount: 1, per: minute}]\n")
 	before := time.Now().Add(time.Hour).UnixMilli()
-	c, err := LoadAfter(path, os.LookupEnv, before)
+	c, _, err := LoadAfter(path, os.LookupEnv, before)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,6 +152,92 @@ func TestAnErrorNamesTheIncludedFile(t *testing.T) {
 	}
 }
 
+// moved reports whether one of files is no longer as it was.
+func moved(files []File) bool {
+	return slices.ContainsFunc(files, func(f File) bool { return Stat(f.Path) != f })
+}
+
+func TestWhatWouldChangeAConfigurationIsWatched(t *testing.T) {
+	for _, s := range []struct {
+		what, include string
+		change        func(t *testing.T, dir string)
+	}{
+		{"a broken file is corrected", "[broken.yaml]", func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "broken.yaml"), "teams: [{name: corrected}]")
+		}},
+		{"a file that is missing comes", "[missing.yaml]", func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "missing.yaml"), "teams: [{name: found}]")
+		}},
+		{"a file comes into a directory", "[teams/*/limits.yaml]", func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "teams", "empty", "limits.yaml"), "teams: [{name: late}]")
+		}},
+		{"a file goes", "[teams/*/limits.yaml]", func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, "teams", "search", "limits.yaml")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a directory comes", "[teams/*/limits.yaml]", func(t *testing.T, dir string) {
+			if err := os.Mkdir(filepath.Join(dir, "teams", "new"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(s.what, func(t *testing.T) {
+			_, dir, _ := load(t, "main.yaml", "include: "+s.include, "broken.yaml", "teams: [",
+				"teams/search/limits.yaml", "teams: [{name: search}]", "teams/empty/notes", "")
+			_, files, _ := LoadAfter(filepath.Join(dir, "main.yaml"), os.LookupEnv, 0)
+			if moved(files) {
+				t.Error("a change was seen before there was one")
+			}
+			afterTheClock(t)
+			s.change(t, dir)
+			if !moved(files) {
+				t.Errorf("the change is not seen in %+v", files)
+			}
+		})
+	}
+}
+
+// afterTheClock returns when files get other times than before: a file
+// system's clock has ticks of some milliseconds.
+func afterTheClock(t *testing.T) {
+	t.Helper()
+	probe := filepath.Join(t.TempDir(), "probe")
+	write(t, probe, "")
+	for first := Stat(probe).Changed.UnixMilli(); Stat(probe).Changed.UnixMilli() == first; {
+		write(t, probe, "")
+	}
+}
+
+// Gateways compare Versions when they start: without the file that went, this one
+// would be as old as before it came.
+func TestAConfigurationWithoutAFileThatWentIsNewer(t *testing.T) {
+	_, dir, err := load(t, "main.yaml", "include: [teams/*/*.yaml]",
+		"teams/a/a.yaml", "teams: [{name: a}]", "teams/b/b.yaml", "teams: [{name: b}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := func() int64 {
+		c, err := Load(filepath.Join(dir, "main.yaml"), os.LookupEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Version
+	}
+	before := version()
+	afterTheClock(t)
+	write(t, filepath.Join(dir, "llmgw.db"), "")
+	if got := version(); got != before {
+		t.Errorf("the books beside the configuration made it newer by %d ms", got-before)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "teams", "b")); err != nil {
+		t.Fatal(err)
+	}
+	if got := version(); got <= before {
+		t.Errorf("got the version %d, want more than %d", got, before)
+	}
+}
+
 func TestASecretOfAnIncludedFileIsBesideIt(t *testing.T) {
 	c, _, err := load(t,
 		"main.yaml", "include: [teams/a.yaml]",
