@@ -92,6 +92,7 @@ func build(name string, from origin) (*Encoding, error) {
 	}
 	return &Encoding{
 		name: name, split: from.split, first: from.first, composed: from.composed, vocab: v,
+		idle: idle{free: make([]*counter, 0, runtime.GOMAXPROCS(0))},
 	}, nil
 }
 
@@ -162,7 +163,7 @@ func (i *idle) take() *counter {
 func (i *idle) give(c *counter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.free) < runtime.GOMAXPROCS(0) {
+	if len(i.free) < cap(i.free) {
 		i.free = append(i.free, c)
 	}
 }
