@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -92,23 +91,12 @@ func (j *Job) spillAfter() time.Duration { return max(j.SpillAfter, evenly) }
 // which it is not known to wait for longer than SpillAfter, or if there is none,
 // where it waits least; and whether it is to wait there as long as it may.
 func (j *Job) spill(set []int, st []standing, looks []outlook) (to []int, waits bool) {
-	rest := slices.Clone(set)
-	for len(rest) > 0 {
-		first := rest[0]
-		for _, i := range rest {
-			if j.Targets[i].before(j.Targets[first]) {
-				first = i
-			}
-		}
-		later := func(i int) bool { return j.Targets[first].before(j.Targets[i]) }
-		order := slices.DeleteFunc(slices.Clone(rest), func(i int) bool { return later(i) || st[i].spilled || looks[i].wait > j.spillAfter() })
-		if len(order) > 0 {
-			return order, len(order) == len(set)
-		}
-		rest = slices.DeleteFunc(rest, func(i int) bool { return !later(i) })
+	soon := slices.DeleteFunc(slices.Clone(set), func(i int) bool { return st[i].spilled || looks[i].wait > j.spillAfter() })
+	if len(soon) == 0 {
+		return least(set, func(i int) int { return int(looks[i].wait) }), true
 	}
-	soonest := slices.MinFunc(set, func(a, b int) int { return cmp.Compare(looks[a].wait, looks[b].wait) })
-	return slices.DeleteFunc(slices.Clone(set), func(i int) bool { return looks[i].wait > looks[soonest].wait }), true
+	to = least(soon, func(i int) int { return j.Targets[i].rank() })
+	return to, len(to) == len(set)
 }
 
 // least is those of set for which rank is least.

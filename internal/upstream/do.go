@@ -193,7 +193,7 @@ func (r *run) passOver(i int) {
 func (r *run) spills(to Target) {
 	from := r.passed
 	for i, t := range r.job.Targets {
-		if from == "" && t.before(to) && !r.standing[i].out && r.standing[i].ready.IsZero() {
+		if from == "" && t.rank() < to.rank() && !r.standing[i].out && r.standing[i].ready.IsZero() {
 			from = t.Provider.Name
 		}
 	}

@@ -90,10 +90,8 @@ type Target struct {
 	Weight int
 }
 
-// before reports whether t is asked before o, by order and weight.
-func (t Target) before(o Target) bool {
-	return t.Order < o.Order || t.Order == o.Order && t.Weight > 0 && o.Weight == 0
-}
+// rank is the least for the targets that are asked first, by order and weight.
+func (t Target) rank() int { return 2*t.Order + 1 - min(t.Weight, 1) }
 
 // upstream is t's provider for the dialect, with one of its keys.
 func (t Target) upstream(key string) dialect.Upstream {
