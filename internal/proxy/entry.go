@@ -56,12 +56,12 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 	if p := rec.plan; p != nil {
 		e.Model = p.Call.Model
 		e.Reserved = p.Reserved().Total()
-		e.MicroUSD = p.Model.Cost(p.ByOperation(rec.end().Usage))
+		used := p.ByOperation(rec.end().Usage)
+		e.MicroUSD, e.Charged = p.Model.Cost(used), p.Model.Amount(budget.Tokens, used, 0)
 		e.Stream, e.EstimatedInput, e.ReservedOutput = p.Call.Stream, p.Estimate.Input, p.Estimate.Output
-		e.Charged = p.Model.Amount(budget.Tokens, p.ByOperation(rec.end().Usage), 0)
 		if rec.admitted {
 			e.Weighted = p.Model.Amount(budget.Tokens, p.Reserved(), 0)
-			e.Drawn = p.drawn(rec.end())
+			e.Drawn = p.drawnBy(p.Amounts(rec.end().Usage, rec.end().Requests))
 		}
 	}
 	if rec.target.Provider != nil {
@@ -71,11 +71,6 @@ func (rec *record) entry(team, model string, now time.Time) ledger.Entry {
 		e.FirstToken = rec.first.Sub(rec.began)
 	}
 	return e
-}
-
-// drawn is what a call drew from each of its limits, and gave back.
-func (p *plan) drawn(e charge.Ending) []ledger.Drawn {
-	return p.drawnBy(p.Amounts(e.Usage, e.Requests))
 }
 
 // maxLogged bounds what a client names in the log, in bytes.

@@ -84,9 +84,8 @@ func (a *relayed) writeHead() {
 	if a.resp.Status >= 400 {
 		hint(h, time.Now())
 	}
-	if cost := a.cost(); a.s.done && cost != "" {
-		h[costHeader] = []string{cost}
-		a.priced = true
+	if a.s.done {
+		a.tellCost(h, costHeader)
 	}
 	a.flushes = a.streams || contentLength(a.resp.Header) < 0
 	if a.streams {
@@ -100,13 +99,12 @@ func (a *relayed) writeHead() {
 
 const costHeader = "X-Llmgw-Cost-Usd"
 
-// cost is what the call is charged, in dollars; empty if its model has no prices.
-func (a *relayed) cost() string {
-	p := a.s.plan
-	if p.Model.Prices == nil || p.Flat {
-		return ""
+// tellCost writes what the call is charged, in dollars, if its model has prices.
+func (a *relayed) tellCost(h http.Header, name string) {
+	if p := a.s.plan; p.Model.Prices != nil && !p.Flat {
+		h[name] = []string{books.Dollars(p.Model.Cost(p.ByOperation(a.s.ending.Usage))).String()}
+		a.priced = true
 	}
-	return books.Dollars(p.Model.Cost(p.ByOperation(a.s.ending.Usage))).String()
 }
 
 // contentLength is what h says, or -1.
@@ -310,7 +308,7 @@ func (a *relayed) finish(err error) {
 			a.w.Header()[http.TrailerPrefix+name] = values
 		}
 	}
-	if cost := a.cost(); cost != "" && !a.priced {
-		a.w.Header()[http.TrailerPrefix+costHeader] = []string{cost}
+	if !a.priced {
+		a.tellCost(a.w.Header(), http.TrailerPrefix+costHeader)
 	}
 }
