@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"time"
 
 	"llmgw/internal/books"
 )
@@ -20,23 +19,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request, who Account) {
 		return
 	}
 	f := books.FindEvents{Kind: query.Get("kind"), Subject: query.Get("subject"), Cursor: query.Get("cursor")}
-	if query.Get("team") != "" {
-		f.Teams = query["team"]
-	}
-	if who.bound() {
-		f.Teams = teamsFor(who, f.Teams)
-	}
-	if f.From, ok = timeParam(w, query.Get("from"), "from", time.Time{}); !ok {
-		return
-	}
-	if f.To, ok = timeParam(w, query.Get("to"), "to", time.Time{}); !ok {
-		return
-	}
-	if !f.To.IsZero() && f.To.Before(f.From) {
-		badRequest(w, "from must not be after to.")
-		return
-	}
-	if f.Limit, ok = limitParam(w, query.Get("limit")); !ok {
+	if !listParams(w, query, who, list{&f.Teams, &f.From, &f.To, &f.Limit}) {
 		return
 	}
 	found, next, err := h.config.Books.Events(r.Context(), f)

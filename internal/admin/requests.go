@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -31,23 +32,7 @@ func (h *handler) requests(w http.ResponseWriter, r *http.Request, who Account) 
 		Key: query.Get("key"), User: query.Get("user"), Session: query.Get("session"), Model: query.Get("model"),
 		Outcome: query.Get("outcome"), Code: query.Get("code"), Cursor: query.Get("cursor"),
 	}
-	if query.Get("team") != "" {
-		f.Teams = query["team"]
-	}
-	if who.bound() {
-		f.Teams = teamsFor(who, f.Teams)
-	}
-	if f.From, ok = timeParam(w, query.Get("from"), "from", time.Time{}); !ok {
-		return
-	}
-	if f.To, ok = timeParam(w, query.Get("to"), "to", time.Time{}); !ok {
-		return
-	}
-	if !f.To.IsZero() && f.To.Before(f.From) {
-		badRequest(w, "from must not be after to.")
-		return
-	}
-	if f.Limit, ok = limitParam(w, query.Get("limit")); !ok {
+	if !listParams(w, query, who, list{&f.Teams, &f.From, &f.To, &f.Limit}) {
 		return
 	}
 	found, next, err := h.config.Books.Requests(r.Context(), f)
@@ -73,6 +58,36 @@ type recordBody struct {
 	*books.Record
 	Tries  *struct{} `json:"tries,omitempty"`
 	Limits *struct{} `json:"limits,omitempty"`
+}
+
+// list is what every list is asked for.
+type list struct {
+	teams    *[]string
+	from, to *time.Time
+	limit    *int
+}
+
+// listParams reads what is asked of a list, of the teams that who may see. It answers
+// 400 itself, and then returns false.
+func listParams(w http.ResponseWriter, query url.Values, who Account, into list) (ok bool) {
+	if query.Get("team") != "" {
+		*into.teams = query["team"]
+	}
+	if who.bound() {
+		*into.teams = teamsFor(who, *into.teams)
+	}
+	if *into.from, ok = timeParam(w, query.Get("from"), "from", time.Time{}); !ok {
+		return false
+	}
+	if *into.to, ok = timeParam(w, query.Get("to"), "to", time.Time{}); !ok {
+		return false
+	}
+	if !into.to.IsZero() && into.to.Before(*into.from) {
+		badRequest(w, "from must not be after to.")
+		return false
+	}
+	*into.limit, ok = limitParam(w, query.Get("limit"))
+	return ok
 }
 
 // limitParam reads the length of a page, or answers 400 itself.

@@ -17,7 +17,10 @@ import (
 // usageSpan is what is shown when nobody says from when.
 const usageSpan = 24 * time.Hour
 
-var usageParams = []string{"from", "to", "per", "timezone", "group_by", "team", "key", "user", "model", "provider", "outcome", "tag:NAME", "format"}
+var (
+	usageFilters = []string{"team", "key", "user", "model", "provider", "outcome"}
+	usageParams  = append(append([]string{"from", "to", "per", "timezone", "group_by"}, usageFilters...), "tag:NAME", "format")
+)
 
 // usage adds up what was spent: by team and model, of the last day, unless the
 // query says otherwise.
@@ -100,7 +103,7 @@ func (h *handler) usageQuery(w http.ResponseWriter, query url.Values, who Accoun
 		return q, false
 	}
 	for name, values := range query {
-		if slices.Contains(usageParams[5:11], name) || strings.HasPrefix(name, "tag:") {
+		if slices.Contains(usageFilters, name) || strings.HasPrefix(name, "tag:") {
 			q.Where[name] = values
 		}
 	}
