@@ -44,8 +44,8 @@ func check(args []string, io streams) int {
 	for _, w := range c.Warnings {
 		fmt.Fprintf(io.err, "warning: %s\n", w)
 	}
-	if w := c.PiecesOfBooks(); w != "" {
-		fmt.Fprintf(io.err, "warning: %s\n", w)
+	if c.PiecesOfBooks() {
+		fmt.Fprintf(io.err, "warning: %s\n", config.WarningOfPieces)
 	}
 	if *diff {
 		return showDiff(c, gateway, io)

@@ -60,12 +60,8 @@ func (a *App) makeBooks(c *config.Config) error {
 	return err
 }
 
-// partial reports whether other gateways may keep books of the same limits: each
-// has its own, unless they share a database.
-func (a *App) partial() bool {
-	c := a.config.Load()
-	return c.Store.Kind == "redis" && c.Records.Kind != string(database.Postgres)
-}
+// partial reports whether other gateways may keep books of the same limits.
+func (a *App) partial() bool { return a.config.Load().PiecesOfBooks() }
 
 // migrate tries until the schema is up to date or ctx ends. It logs the first failure.
 func (a *App) migrate(ctx context.Context) {

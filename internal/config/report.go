@@ -45,14 +45,12 @@ type ReportLimit struct {
 	Mode          string  `json:"mode"`
 }
 
-// PiecesOfBooks is a warning if c's records are one gateway's own while its limits
-// are all gateways'; else it is empty.
-func (c *Config) PiecesOfBooks() string {
-	if c.Store.Kind != "redis" || c.Records.Kind == "postgres" {
-		return ""
-	}
-	return "several gateways on one Redis keep books in pieces, each its own calls: records with kind: postgres keep them together"
-}
+// PiecesOfBooks reports whether c's records are one gateway's own while its limits
+// are all gateways'.
+func (c *Config) PiecesOfBooks() bool { return c.Store.Kind == "redis" && c.Records.Kind != "postgres" }
+
+// WarningOfPieces is what people are told of PiecesOfBooks.
+const WarningOfPieces = "several gateways on one Redis keep books in pieces, each its own calls: records with kind: postgres keep them together"
 
 // ReportOf is the report of what Load returned.
 func ReportOf(c *Config, err error) Report {
@@ -68,8 +66,8 @@ func ReportOf(c *Config, err error) Report {
 		return r
 	}
 	r.Warnings = reported(c.Warnings)
-	if w := c.PiecesOfBooks(); w != "" {
-		r.Warnings = append(r.Warnings, ReportProblem{Message: w})
+	if c.PiecesOfBooks() {
+		r.Warnings = append(r.Warnings, ReportProblem{Message: WarningOfPieces})
 	}
 	for i := range c.Teams {
 		t := &c.Teams[i]

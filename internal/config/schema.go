@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,8 +77,8 @@ func (s *shapes) of(name string, n *yaml.Node) *shape {
 
 // merge adds what o has.
 func (s *shape) merge(o *shape) {
-	s.about = either(s.about, o.about)
-	s.items, s.list = either(s.items, o.items), s.list || o.list
+	s.about = cmp.Or(s.about, o.about)
+	s.items, s.list = cmp.Or(s.items, o.items), s.list || o.list
 	for name, field := range o.fields {
 		if s.fields == nil {
 			s.fields = map[string]*shape{}
@@ -88,13 +89,6 @@ func (s *shape) merge(o *shape) {
 		}
 		s.fields[name].merge(field)
 	}
-}
-
-func either(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // comment is a comment as text.
