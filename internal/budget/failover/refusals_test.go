@@ -24,9 +24,10 @@ func (a *asked) Reserve(ctx context.Context, r budget.Request) (budget.Verdict, 
 	return a.Store.Reserve(ctx, r)
 }
 
-// D2: a client that is refused and asks a thousand times a second is told the
-// exact wait each time, costs a call a second, and is granted when it is time.
-func TestAClientThatHammersCostsACallASecond(t *testing.T) {
+// onEachCounter runs story for a limit of 6 of each kind that is remembered, at two
+// gateways that know of each other.
+func onEachCounter(t *testing.T, story func(t *testing.T, what string, limit *budget.Limit, store *asked, g, other *gateway)) {
+	t.Helper()
 	for what, limit := range map[string]*budget.Limit{
 		"requests": minutely("rpm", budget.Requests, 6), "tokens": minutely("tpm", budget.Tokens, 6),
 		"a month's": monthly("month", 6), "slots": minutely("slots", budget.Concurrency, 6),
@@ -39,86 +40,81 @@ func TestAClientThatHammersCostsACallASecond(t *testing.T) {
 				other := start(store, "b", 20*time.Millisecond)
 				defer other.stop(t)
 				time.Sleep(5 * time.Second) // they know of each other
-				wide := minutely("wide", budget.Tokens, 1000)
-				ask := func(i int) budget.Verdict { return g.reserve(fmt.Sprint(what, i), line(wide, 10), line(limit, 1)) }
-				for i := range 6 {
-					if v := ask(i); v.Outcome != budget.Granted {
-						t.Fatalf("request %d: got %+v, want it granted", i, v)
-					}
-					if limit.Unit != budget.Concurrency {
-						g.Settle(fmt.Sprint(what, i), []int64{10, 1})
-					}
-				}
-				before := store.reserves.Load()
-				for i := range 9000 {
-					v := ask(1000 + i)
-					want, _, err := store.Read(context.Background(), []budget.Line{line(wide, 10), line(limit, 1)})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if v.Outcome != want[1].Outcome || v.Binding != 1 || v.Wait != want[1].Wait {
-						t.Fatalf("after %d ms: got %+v, want %+v", i, v, want[1])
-					}
-					if got := v.Lines[0].Remaining - want[0].Remaining; got < -1 || got > 1 {
-						t.Fatalf("after %d ms: got %d left of the other limit, want %d", i, v.Lines[0].Remaining, want[0].Remaining)
-					}
-					time.Sleep(time.Millisecond)
-				}
-				if got := store.reserves.Load() - before; got > 10 {
-					t.Errorf("9000 refusals in nine seconds cost %d calls, want 10 at most", got)
-				}
-				switch {
-				case limit.Unit == budget.Concurrency:
-					g.Settle(what+"0", []int64{10, 1})
-				case limit.Period == budget.Minute:
-					time.Sleep(time.Second)
-				default:
-					return
-				}
-				if v := ask(1); v.Outcome != budget.Granted {
-					t.Errorf("when it is time: got %+v, want it granted", v)
-				}
+				story(t, what, limit, store, g, other)
 			})
 		})
 	}
 }
 
+// D2: a client that is refused and asks a thousand times a second is told the
+// exact wait each time, costs a call a second, and is granted when it is time.
+func TestAClientThatHammersCostsACallASecond(t *testing.T) {
+	onEachCounter(t, func(t *testing.T, what string, limit *budget.Limit, store *asked, g, _ *gateway) {
+		wide := minutely("wide", budget.Tokens, 1000)
+		ask := func(i int) budget.Verdict { return g.reserve(fmt.Sprint(what, i), line(wide, 10), line(limit, 1)) }
+		for i := range 6 {
+			if v := ask(i); v.Outcome != budget.Granted {
+				t.Fatalf("request %d: got %+v, want it granted", i, v)
+			}
+			if limit.Unit != budget.Concurrency {
+				g.Settle(fmt.Sprint(what, i), []int64{10, 1})
+			}
+		}
+		before := store.reserves.Load()
+		for i := range 9000 {
+			v := ask(1000 + i)
+			want, _, err := store.Read(context.Background(), []budget.Line{line(wide, 10), line(limit, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Outcome != want[1].Outcome || v.Binding != 1 || v.Wait != want[1].Wait {
+				t.Fatalf("after %d ms: got %+v, want %+v", i, v, want[1])
+			}
+			if got := v.Lines[0].Remaining - want[0].Remaining; got < -1 || got > 1 {
+				t.Fatalf("after %d ms: got %d left of the other limit, want %d", i, v.Lines[0].Remaining, want[0].Remaining)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if got := store.reserves.Load() - before; got > 10 {
+			t.Errorf("9000 refusals in nine seconds cost %d calls, want 10 at most", got)
+		}
+		switch {
+		case limit.Unit == budget.Concurrency:
+			g.Settle(what+"0", []int64{10, 1})
+		case limit.Period == budget.Minute:
+			time.Sleep(time.Second)
+		default:
+			return
+		}
+		if v := ask(1); v.Outcome != budget.Granted {
+			t.Errorf("when it is time: got %+v, want it granted", v)
+		}
+	})
+}
+
 // The same while another gateway holds something of the counter, which may come
 // back at any time: what came back is granted within 20 ms.
 func TestAClientThatHammersWhileAnotherGatewayHoldsSomethingCostsFewCalls(t *testing.T) {
-	for what, limit := range map[string]*budget.Limit{
-		"requests": minutely("rpm", budget.Requests, 6), "tokens": minutely("tpm", budget.Tokens, 6),
-		"a month's": monthly("month", 6), "slots": minutely("slots", budget.Concurrency, 6),
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &asked{Store: memstore.New(nil)}
-				g := start(store, "a", 20*time.Millisecond)
-				defer g.stop(t)
-				other := start(store, "b", 20*time.Millisecond)
-				defer other.stop(t)
-				time.Sleep(5 * time.Second)
-				if v := other.reserve(what+"held", line(limit, 6)); v.Outcome != budget.Granted {
-					t.Fatalf("the other gateway: got %+v, want it granted", v)
-				}
-				before := store.reserves.Load()
-				for i := range 900 {
-					if v := g.reserve(fmt.Sprint(what, i), line(limit, 1)); v.Outcome == budget.Granted || v.Wait <= 0 && limit.Unit != budget.Concurrency {
-						t.Fatalf("after %d ms: got %+v, want it refused with a wait", i, v)
-					}
-					time.Sleep(time.Millisecond)
-				}
-				if got := store.reserves.Load() - before; got > 50 {
-					t.Errorf("900 refusals in 0.9 s cost %d calls, want 50 at most", got)
-				}
-				other.Settle(what+"held", []int64{0})
-				time.Sleep(20 * time.Millisecond)
-				if v := g.reserve(what+"then", line(limit, 1)); v.Outcome != budget.Granted {
-					t.Errorf("when it came back: got %+v, want it granted", v)
-				}
-			})
-		})
-	}
+	onEachCounter(t, func(t *testing.T, what string, limit *budget.Limit, store *asked, g, other *gateway) {
+		if v := other.reserve(what+"held", line(limit, 6)); v.Outcome != budget.Granted {
+			t.Fatalf("the other gateway: got %+v, want it granted", v)
+		}
+		before := store.reserves.Load()
+		for i := range 900 {
+			if v := g.reserve(fmt.Sprint(what, i), line(limit, 1)); v.Outcome == budget.Granted || v.Wait <= 0 && limit.Unit != budget.Concurrency {
+				t.Fatalf("after %d ms: got %+v, want it refused with a wait", i, v)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if got := store.reserves.Load() - before; got > 50 {
+			t.Errorf("900 refusals in 0.9 s cost %d calls, want 50 at most", got)
+		}
+		other.Settle(what+"held", []int64{0})
+		time.Sleep(20 * time.Millisecond)
+		if v := g.reserve(what+"then", line(limit, 1)); v.Outcome != budget.Granted {
+			t.Errorf("when it came back: got %+v, want it granted", v)
+		}
+	})
 }
 
 // A large request among small ones that poll gets its claim in the store, though
